@@ -14,7 +14,7 @@ from typing import Final
 from tests.bench import latency
 from tests.bench.journal import cold, groups, publishing, shards, takeovers
 from tests.bench.journal.groups import APPEND, COMMIT, LOCAL, RAW, Round
-from tests.bench.journal.places import DirectoryPlace, Place, has_kafka, has_minio, kafka, minio
+from tests.bench.journal.places import DirectoryPlace, Place, has_kafka, has_minio, kafka, linked, minio
 from tests.bench.journal.publishing import RECORD_BYTES, Trio
 from tests.bench.journal.raw import SMALL_BYTES
 from tests.bench.journal.takeovers import Found
@@ -53,6 +53,8 @@ def measure(
     if has_minio():
         with minio(folder / "minio") as bucket:
             _measure(bucket, folder / "bucket", rounds=rounds, quick=quick, rows=rows, bars=bars, say=say)
+            with linked(bucket) as link:
+                _measure_link(link, folder / "link", rounds, PUBLISHED_BYTES[quick], (rows, bars), say)
     else:
         say("MinIO is not installed, make test-stores does it: no bucket is measured")
     if has_kafka():
@@ -106,6 +108,20 @@ def _measure_shards(
     bars.append(Bar("three shards / one, by processor time", median(pair.factor for pair in pairs), SHARDS_BAR))
 
 
+def _measure_link(
+    place: Place, folder: Path, rounds: int, size: int, into: tuple[list[Row], list[Bar]], say: Callable[[str], None]
+) -> None:
+    """Measure a publisher where the way to the engine is the limit."""
+    folder.mkdir()
+    found = []
+    for number in range(rounds):
+        say(f"publish, {place.name}, round {number + 1} of {rounds}")
+        found.append(publishing.measure(place, folder, size=size, number=number))
+    rows, bars = into
+    rows += _published_rows(place, found)
+    bars.append(_publisher_bar(place, found))
+
+
 def rows_of(place: Place, grouped: list[Round], published: list[Trio], shard: Found) -> list[Row]:
     """The rows of one engine."""
     engine, things = place.name, f"{place.thing}s of {place.large}"
@@ -120,9 +136,7 @@ def rows_of(place: Place, grouped: list[Round], published: list[Trio], shard: Fo
     rows += [
         latency.row_of(f"{engine}: one {place.thing}", puts, SMALL_BYTES),
         latency.row_of(f"{engine}: commit of one page", small, SMALL_BYTES),
-        row_of(f"{engine}: publish with a journal", [one.journaled for one in published], record_bytes=RECORD_BYTES),
-        row_of(f"{engine}: beside it, without a journal", [one.local for one in published], record_bytes=RECORD_BYTES),
-        row_of(f"{engine}: beside it, {things}", [one.raw for one in published]),
+        *_published_rows(place, published),
         _times(f"{engine}: lag of a follower meanwhile", shard.lag_s),
         _times(f"{engine}: takeover to first receipt", shard.takeover_s),
         _times(f"{engine}: kill to first receipt, without the silence", shard.silent_s),
@@ -134,19 +148,35 @@ def bars_of(place: Place, grouped: list[Round], published: list[Trio], shard: Fo
     """The bars of one engine."""
     engine, things = place.name, f"{place.thing}s of {place.large}"
     appended = median(one.large[APPEND].bytes_per_s / one.large[RAW].bytes_per_s for one in grouped)
-    reached = median(one.journaled.bytes_per_s / one.raw.bytes_per_s for one in published)
     small = median(median(one.group_s) / (PUT_FACTOR * median(one.put_s) + PUT_ADDED_S) for one in grouped)
     committing = median(added_s_per_gb(one.large[COMMIT], one.large[LOCAL]) for one in grouped)
     serving = median(added_s_per_gb(one.journaled, one.local) for one in published)
     return [
         Bar(f"{engine}: append of 16 MiB / {things}", appended, JOURNAL_BAR),
-        Bar(f"{engine}: publisher / {things}", reached, PUBLISHER_BAR),
+        _publisher_bar(place, published),
         Bar(f"{engine}: p50 of 4 KiB / (1.3 x {place.thing} + 2 ms)", small, 1.0, Sense.AT_MOST),
         Bar(f"{engine}: processor s/GB of a commit, added", committing, PROCESSOR_BAR, Sense.AT_MOST),
         Bar(f"{engine}: processor s/GB of the broker, added", serving, PROCESSOR_BAR, Sense.AT_MOST),
         Bar(f"{engine}: longest takeover to first receipt in s", max(shard.takeover_s), TAKEOVER_BAR_S, Sense.AT_MOST),
         Bar(f"{engine}: lag of a follower, p99 in s", _p99(shard.lag_s), LAG_BAR_S, Sense.AT_MOST),
     ]
+
+
+def _published_rows(place: Place, published: list[Trio]) -> list[Row]:
+    return [
+        row_of(
+            f"{place.name}: publish with a journal", [one.journaled for one in published], record_bytes=RECORD_BYTES
+        ),
+        row_of(
+            f"{place.name}: beside it, without a journal", [one.local for one in published], record_bytes=RECORD_BYTES
+        ),
+        row_of(f"{place.name}: beside it, {place.thing}s of {place.large}", [one.raw for one in published]),
+    ]
+
+
+def _publisher_bar(place: Place, published: list[Trio]) -> Bar:
+    reached = median(one.journaled.bytes_per_s / one.raw.bytes_per_s for one in published)
+    return Bar(f"{place.name}: publisher / {place.thing}s of {place.large}", reached, PUBLISHER_BAR)
 
 
 def added_s_per_gb(one: Sample, other: Sample) -> float:

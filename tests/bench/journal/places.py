@@ -7,16 +7,21 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import obstore
 
 from forebay.broker.storage.object_stores import open_objects
 from forebay.broker.storage.replication.engines.addresses import open_engine
+from tests.bench.journal.link import Link
 from tests.bench.journal.raw import Messages, Objects, Raw
 from tests.support.processes.server import TOOLS
+from tests.support.proxies.tcp import TcpProxy
 from tests.support.stores.kafka import JARS, KafkaCluster
 from tests.support.stores.minio import MinioServer, TlsMinioServer
+
+LINK_BYTES_PER_S: Final = 125e6
+"""Of a network of 1 Gbit/s."""
 
 
 class Place(Protocol):
@@ -68,11 +73,11 @@ class MinioPlace:
     name, thing, large = "MinIO", "object", "8 MiB"
 
     def __init__(self, server: MinioServer) -> None:
-        self._server = server
+        self.server = server
         self.environment = server.good
 
     def address(self, journal: str) -> str:
-        return self._server.url(journal)
+        return self.server.url(journal)
 
     def raw(self, journal: str) -> Raw:
         return Objects(open_engine(self.address(journal)))
@@ -82,6 +87,19 @@ class MinioPlace:
         for listed in obstore.list(objects):
             obstore.delete(objects, [each["path"] for each in listed])
         os.sync()
+
+
+class LinkedPlace(MinioPlace):
+    """Prefixes of a bucket behind a link."""
+
+    name = f"MinIO behind {LINK_BYTES_PER_S / 1e6:.0f} MB/s"
+
+    def __init__(self, server: MinioServer, proxy: TcpProxy) -> None:
+        super().__init__(server)
+        self._port = int(proxy.endpoint.rpartition(":")[2])
+
+    def address(self, journal: str) -> str:
+        return self.server.url(journal, self._port)
 
 
 class KafkaPlace:
@@ -126,6 +144,15 @@ def minio(folder: Path) -> Iterator[MinioPlace]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def linked(place: MinioPlace) -> Iterator[LinkedPlace]:
+    """Reach MinIO through a link."""
+    server = place.server
+    upload, download = Link(LINK_BYTES_PER_S), Link(LINK_BYTES_PER_S)
+    with TcpProxy(f"127.0.0.1:{server.port}", on_request=upload, on_answer=download) as proxy:
+        yield LinkedPlace(server, proxy)
 
 
 def has_kafka() -> bool:

@@ -104,7 +104,9 @@ class Sender:
             buffer.wake_all()
         if is_behind:
             log.warning(
-                "the broker lost records that it had acknowledged: was it restored from a backup? sink=%s", sink
+                "the broker lost records that it had acknowledged: they were only in memory when it ended, or it was "
+                "restored from a backup sink=%s",
+                sink,
             )
 
     def answered(self, answers: Iterable[pb.PublishAnswer], sink: str) -> None:
