@@ -31,6 +31,7 @@ from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable
 _log: Final = logging.getLogger(__name__)
 POLL_S: Final = 0.25
 """Time between two reads at the end of the journal."""
+PAUSE_MIN_S: Final = 0.001
 SPREAD_S: Final = 0.25
 """Random time by which followers take over apart."""
 IDENTITY_BYTES: Final = 16
@@ -128,8 +129,13 @@ class Follower:
                     self._away = away.event
                     _log.error("journal %s journal=%s cause=%s", away.event, self._engine.address, away)
             if not is_behind:
-                stop.wait(POLL_S)
+                stop.wait(self._pause_s())
         return None
+
+    def _pause_s(self) -> float:
+        """Return the pause before the next read: the one that finds the silence long enough is not late."""
+        left_s = self._wait_s - (self._clock() - self._heard_at)
+        return min(POLL_S, max(PAUSE_MIN_S, left_s)) if left_s > 0.0 else POLL_S
 
     def _look_ahead(self) -> None:
         found = self._ahead.look(self._reader.place.position)

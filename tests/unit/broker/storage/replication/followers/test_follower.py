@@ -16,7 +16,7 @@ from forebay.broker.storage.records.store import AGE, HIGHEST
 from forebay.broker.storage.replication import read_ahead
 from forebay.broker.storage.replication.batch import Batch, encode
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
-from forebay.broker.storage.replication.followers.follower import IDENTITY, Follower, Takeover
+from forebay.broker.storage.replication.followers.follower import IDENTITY, PAUSE_MIN_S, POLL_S, Follower, Takeover
 from forebay.broker.storage.replication.followers.observed_age import ObservedAge
 from forebay.broker.storage.replication.followers.progress import FollowerProgress
 from forebay.broker.storage.replication.history import ReaderPosition
@@ -152,6 +152,30 @@ def test_a_follower_takes_over_after_the_silence_and_not_before(engine: MemoryEn
     assert read_history(engine)[0].endpoint == "here:1"
     for each in (former, owner):
         each.close()
+
+
+def test_a_follower_reads_when_the_silence_is_long_enough_not_up_to_a_poll_later(
+    engine: MemoryEngine, tmp_path: Path
+) -> None:
+    clock = Clock()
+    began_s = clock.now
+
+    class ExactStop(threading.Event):
+        """Lets exactly the time pass that is waited for."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            assert timeout is not None
+            assert 0.0 < timeout <= POLL_S
+            clock.now += timeout
+            return False
+
+    with closing(take_over(engine, b"a")), replica_in(tmp_path) as replica:
+        follower = Follower(Reader(engine, replica.place), replica, tmp_path, Takeover(AFTER_S + 0.1, "here:1"), clock)
+        owner = follower.follow(ExactStop())
+
+    assert owner is not None
+    owner.close()
+    assert clock.now - began_s == pytest.approx(follower._wait_s, abs=2 * PAUSE_MIN_S)
 
 
 def test_an_age_of_the_owner_counts_from_when_the_follower_has_read_it_unless_it_may_be_old(tmp_path: Path) -> None:
