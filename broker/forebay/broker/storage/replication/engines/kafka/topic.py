@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -28,18 +28,22 @@ MESSAGE_BYTES: Final = (9 << 20) // 2 + (4 << 10)
 MESSAGE_BYTES_MIN: Final = 64 << 10
 OVERHEAD_BYTES: Final = 4 << 10
 """Room for the header and Kafka's own fields in a message."""
-SETTINGS: Final = {
-    "cleanup.policy": "delete",
-    "retention.ms": "-1",
-    "retention.bytes": "-1",
-    "unclean.leader.election.enable": "false",
-}
+IN_SYNC: Final = "min.insync.replicas"
+UNCLEAN: Final = "unclean.leader.election.enable"
+SETTINGS: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1", UNCLEAN: "false"}
 """Settings without which records could be lost; a topic must have them."""
 FLUSH: Final = "flush.messages"
 """Messages of which the last one makes a replica sync its files; 1 for each."""
+WRITE_CACHING: Final = "write.caching"
+"""Setting of Redpanda, which has the two above it not: a majority of the replicas confirms, by Raft.
+
+Each has synced a message before, unless this is true.
+"""
+NO_CACHE: Final = "disabled"
+"""Value of it where the cluster forbids it."""
 CREATED_WITH: Final = {
     **SETTINGS,
-    "min.insync.replicas": str(IN_SYNC_MIN),
+    IN_SYNC: str(IN_SYNC_MIN),
     "max.message.bytes": str(MESSAGE_BYTES + OVERHEAD_BYTES),
     "segment.bytes": str(128 << 20),
     FLUSH: "1",
@@ -91,7 +95,7 @@ def open_topic(
     while True:  # the nodes of Kafka hear of a new topic one after the other, and tell when they are asked
         settings = _settings(address, admin, timeout_s) if found is not None and found[0] else None
         if found is not None and settings is not None:
-            return _checked(address, *found, settings)
+            return checked(address, *found, settings)
         if time.monotonic() > ends_at:
             raise EngineAway(f"{address}: the topic is not known yet")
         time.sleep(POLL_S)
@@ -163,24 +167,29 @@ def _settings(address: KafkaAddress, admin: AdminClient, timeout_s: float) -> di
     return {name: str(entry.value) for name, entry in found.items()}
 
 
-def _checked(address: KafkaAddress, partitions: int, replicas: int, settings: dict[str, str]) -> Topic:
-    """Return the topic. Raises ``EngineUnsuitable``."""
-    in_sync, size = int(settings.get("min.insync.replicas", 0)), int(settings.get("max.message.bytes", 0))
+def checked(address: KafkaAddress, partitions: int, replicas: int, settings: Mapping[str, str]) -> Topic:
+    """Return a topic with these settings. Raises ``EngineUnsuitable`` for one that could lose records."""
+    in_sync, size = int(settings.get(IN_SYNC, 0)), int(settings.get("max.message.bytes", 0))
+    is_raft = WRITE_CACHING in settings and IN_SYNC not in settings
+    required = {name: value for name, value in SETTINGS.items() if not (is_raft and name == UNCLEAN)}
     problems = [
         f"{name} is {settings.get(name)!r}, must be {value!r}"
-        for name, value in SETTINGS.items()
+        for name, value in required.items()
         if settings.get(name) != value
     ]
     if partitions != 1:
         problems.append(f"it has {partitions} partitions, must have 1")
     if replicas < REPLICAS_MIN:
         problems.append(f"it has {replicas} {plural(replicas, 'replica')}, must have at least {REPLICAS_MIN}")
-    if in_sync < IN_SYNC_MIN:
-        problems.append(f"min.insync.replicas is {in_sync}, must be at least {IN_SYNC_MIN}")
+    if is_raft:
+        in_sync = replicas // 2 + 1
+    elif in_sync < IN_SYNC_MIN:
+        problems.append(f"{IN_SYNC} is {in_sync}, must be at least {IN_SYNC_MIN}")
     if size < MESSAGE_BYTES_MIN + OVERHEAD_BYTES:
         problems.append(f"max.message.bytes is {size}, must be at least {MESSAGE_BYTES_MIN + OVERHEAD_BYTES}")
     if problems:
         raise EngineUnsuitable(f"journal {address}: the topic could lose records: {'; '.join(problems)}")
-    flush = int(settings.get(FLUSH, "0"))
-    where = "on disk" if flush == 1 else f"in memory, {FLUSH} is {flush}"
+    syncs, value = (WRITE_CACHING, "false") if is_raft else (FLUSH, "1")
+    found = settings.get(syncs, "0")
+    where = "on disk" if found in {value, NO_CACHE} else f"in memory, {syncs} is {found}"
     return Topic(min(size - OVERHEAD_BYTES, MESSAGE_BYTES), f"at least {in_sync} of {replicas} replicas, {where}")
