@@ -10,7 +10,6 @@ from forebay.broker.storage.replication.engines.kafka.topic import CREATED_WITH,
 from forebay.broker.storage.replication.owner import CHUNK_BYTES
 from forebay.broker.storage.replication.record import HEADER_BYTES
 
-
 ADDRESS = KafkaAddress("a:9092", "journal")
 OF_REDPANDA = {
     name: value
@@ -59,7 +58,7 @@ def test_a_topic_that_could_lose_records_is_refused(
 
 
 def test_a_topic_of_kafka_is_refused_where_one_replica_confirms_or_an_old_one_may_lead() -> None:
-    with pytest.raises(EngineUnsuitable, match="unclean.leader.election.enable is 'true'.*; min.insync.replicas is 1"):
+    with pytest.raises(EngineUnsuitable, match=r"unclean.leader.election.enable is 'true'.*; min.insync.replicas is 1"):
         checked(ADDRESS, 1, 3, CREATED_WITH | {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"})
 
 
