@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.storage.backup.catalog import find, list_backups, prune
-from forebay.broker.storage.backup.errors import TargetFailed
+from forebay.broker.storage.backup.errors import TargetFailed, TargetMissing
 from forebay.broker.storage.backup.restores.restore import verify_backup
 from forebay.broker.storage.backup.target import read_all
 from forebay.broker.storage.backup.targets import open_target
@@ -70,5 +70,12 @@ def test_wrong_credentials_fail_without_being_named(server: StoreServer, monkeyp
 def test_a_bucket_that_does_not_exist_is_named(server: StoreServer) -> None:
     target = open_target(address(server, "x").replace("://positions", "://nowhere"))
 
-    with pytest.raises(TargetFailed, match="nowhere"):
+    with pytest.raises(TargetMissing, match=r"nowhere.*: the bucket does not exist"):
         target.put("a", [b"1"])
+    with pytest.raises(TargetMissing, match=r"nowhere.*: the bucket does not exist"):
+        list_backups(target)
+
+
+@pytest.mark.usefixtures("credentials")
+def test_a_prefix_without_objects_is_an_empty_list(server: StoreServer) -> None:
+    assert list_backups(open_target(address(server, "never-written"), creates=False)) == []

@@ -76,6 +76,8 @@ def exit_code(error: BaseException) -> ExitCode:
         return _client_exit_code(error, client)
     if _is_one_of(error, "forebay.broker.storage.errors", "StoreLocked"):
         return ExitCode.REFUSED
+    if _is_one_of(error, "forebay.broker.storage.backup.errors", "TargetMissing"):
+        return ExitCode.NOT_FOUND
     wrong = ("UnknownTarget", "TargetUnusable", "InvalidOption", "PlanInvalid")
     return ExitCode.USAGE if _is_one_of(error, "forebay.deliver.errors", *wrong) else ExitCode.FAILED
 

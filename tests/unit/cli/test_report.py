@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.storage.backup.errors import BackupDamaged, TargetFailed
+from forebay.broker.storage.backup.errors import BackupDamaged, TargetFailed, TargetMissing
 from forebay.broker.storage.errors import StoreCorrupt, StoreFailed, StoreLocked, StoreNoSpace
 from forebay.broker.storage.store.contract import Family
 from forebay.cli.exits import ExitCode
@@ -72,6 +72,7 @@ STORE_PROBLEMS = [
     ),
     (BackupDamaged("b", ["one", "two"]), "BACKUP_DAMAGED", {"pieces": "one; two"}),
     (TargetFailed("away"), "TARGET_FAILED", {}),
+    (TargetMissing("no such directory", "d"), "TARGET_MISSING", {"target": "d"}),
 ]
 
 

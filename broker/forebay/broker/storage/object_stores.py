@@ -40,6 +40,7 @@ _CAUSES: Final = (
     (re.compile(r"source: (TimedOut)"), "timed out"),
 )
 """Causes of a request without an answer, and their texts."""
+_NO_BUCKET: Final = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist", re.IGNORECASE)
 
 
 class AddressInvalid(ValueError):
@@ -74,6 +75,11 @@ def open_objects(text: str, *, timeout_s: float = TIMEOUT_S, retries_max: int = 
         retry_config={"max_retries": retries_max, "retry_timeout": limit},
     )
     return objects, place
+
+
+def is_bucket_missing(error: Exception) -> bool:
+    """Return whether a service answered that the bucket does not exist."""
+    return _NO_BUCKET.search(str(error)) is not None
 
 
 def reason(error: Exception) -> str:

@@ -352,7 +352,7 @@ def _opened(target: str) -> Target:
         from forebay.broker.storage.backup.targets import open_target
     if not target:
         raise CommandFailed("name the target: --target, or FOREBAY_BACKUP_TARGET", ExitCode.USAGE)
-    return open_target(target)
+    return open_target(target, creates=False)
 
 
 def _found(target: str, backup: str) -> tuple[Target, Manifest]:

@@ -193,6 +193,40 @@ def test_an_unknown_backup_is_not_found(commands: Commands) -> None:
     assert "no-such-backup" in commands.error()
 
 
+@pytest.mark.parametrize("words", [("list",), ("verify",), ("restore", "--into", "new"), ("prune", "--yes")])
+@pytest.mark.parametrize("relative", [False, True])
+def test_a_target_directory_that_does_not_exist_is_an_error_that_says_what_to_check(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    relative: bool,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    target = "absent/backups" if relative else f"{tmp_path}/absent/backups"
+
+    assert run(["backup", *words, "--target", target, "-o", "json"]) == ExitCode.NOT_FOUND
+
+    out, err = capsys.readouterr()
+    problem = json.loads(err)
+    assert (out, problem["reason"], problem["facts"]) == ("", "TARGET_MISSING", {"target": target})
+    assert f"{tmp_path}/absent/backups: the directory does not exist" in problem["message"]
+    assert "check the path, and that its file system is mounted" in problem["message"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("target", [".", "empty", "file://{}/empty"])
+def test_a_target_directory_without_a_backup_is_an_empty_list(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+
+    assert run(["backup", "list", "--target", target.format(tmp_path), "-o", "json"]) == ExitCode.OK
+
+    assert json.loads(capsys.readouterr().out) == []
+
+
 @pytest.mark.parametrize("command", ["list", "verify", "prune"])
 def test_a_command_without_a_target_says_how_to_name_one(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

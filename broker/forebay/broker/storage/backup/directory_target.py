@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from forebay.broker.storage.backup.errors import TargetFailed
+from forebay.broker.storage.backup.errors import TargetFailed, TargetMissing
 from forebay.broker.storage.backup.target import CHUNK_BYTES
 from forebay.broker.storage.directory import make_directory, sync_path
 from forebay.broker.storage.store.bulk.writer import BLOCK_BYTES, FileWriter, new_buffer
@@ -40,6 +40,18 @@ class DirectoryTarget:
         self._role: Final = role
         self._changed: set[Path] = set()
         self._buffer = new_buffer()
+
+    def check_exists(self) -> None:
+        """Raise ``TargetMissing`` if the directory does not exist."""
+        with self._failing():
+            try:
+                self.directory.stat()
+            except FileNotFoundError as error:
+                raise TargetMissing(
+                    f"{self._role} {self.directory.absolute()}: the directory does not exist; check the path, and that "
+                    "its file system is mounted",
+                    str(self.directory),
+                ) from error
 
     def names(self, prefix: str = "") -> Iterator[str]:
         """See ``Target.names``."""

@@ -6,6 +6,7 @@ StoreError
     ├── BackupDamaged           choose another backup, or say what to do with damaged pieces
     ├── BackupStopped           nothing: the stop was requested; `prune` deletes what was transferred
     └── TargetFailed            make the target reachable and try again
+        └── TargetMissing       check the name of the target, and that its file system is mounted
 """
 
 from __future__ import annotations
@@ -46,3 +47,12 @@ class BackupStopped(BackupError):
 
 class TargetFailed(BackupError):
     """The target could not be read or written."""
+
+
+class TargetMissing(TargetFailed):
+    """The directory or the bucket of the target does not exist."""
+
+    def __init__(self, message: str, target: str) -> None:
+        """``message`` names the target and says what to check."""
+        super().__init__(message)
+        self.target = target

@@ -14,9 +14,9 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import ObjectStore
 
-from forebay.broker.storage.backup.errors import BackupError, TargetFailed
+from forebay.broker.storage.backup.errors import BackupError, TargetFailed, TargetMissing
 from forebay.broker.storage.backup.target import CHUNK_BYTES
-from forebay.broker.storage.object_stores import AddressInvalid, open_objects, reason
+from forebay.broker.storage.object_stores import AddressInvalid, is_bucket_missing, open_objects, reason
 
 SINGLE_BYTES: Final = 8 << 20
 """Largest object that is uploaded in one request; S3 takes no smaller parts than 5 MiB."""
@@ -32,7 +32,8 @@ class ObjectTarget:
         """``place`` names the bucket and the prefix in errors, after ``role``; names are below ``folder``."""
         self._objects = objects
         self._folder: Final = f"{folder}/" if folder else ""
-        self._place: Final = f"{role} {place}"
+        self._role: Final = role
+        self._place: Final = place
 
     def names(self, prefix: str = "") -> Iterator[str]:
         """See ``Target.names``."""
@@ -73,12 +74,13 @@ class ObjectTarget:
         """Name the target in errors of the service, without what it answered beside the first line."""
         try:
             yield
-        except FileNotFoundError as error:
-            if "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
-                raise TargetFailed(f"{self._place}: the bucket does not exist") from error
-            raise
         except (BaseError, OSError) as error:
-            raise TargetFailed(f"{self._place}: {reason(error)}") from error
+            if is_bucket_missing(error):
+                text = f"{self._role} {self._place}: the bucket does not exist; check its name"
+                raise TargetMissing(text, self._place) from error
+            if isinstance(error, FileNotFoundError):
+                raise
+            raise TargetFailed(f"{self._role} {self._place}: {reason(error)}") from error
 
 
 def open_object_target(text: str) -> ObjectTarget:

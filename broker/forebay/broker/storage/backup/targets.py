@@ -14,16 +14,20 @@ OBJECT_SCHEMES: Final = ("s3", "gs", "az")
 """Schemes of object stores, whose package is an extra."""
 
 
-def open_target(text: str) -> Target:
+def open_target(text: str, *, creates: bool = True) -> Target:
     """Return the target of a path or an address: `/PATH`, `file:///PATH`, `s3://…`, `gs://…`, `az://…`.
 
+    A directory that does not exist is created by the first ``put``, unless ``creates`` is False: then it must exist.
     Raises ``BackupError``.
     """
     if not text:
         raise BackupError("no target is named: pass a directory, or an address such as s3://BUCKET/PREFIX")
     scheme = urlsplit(text).scheme if "://" in text else "file"
     if scheme == "file":
-        return DirectoryTarget(Path(text.removeprefix("file://")))
+        target = DirectoryTarget(Path(text.removeprefix("file://")))
+        if not creates:
+            target.check_exists()
+        return target
     if scheme in OBJECT_SCHEMES:
         try:
             # Imported when it is named: a broker without the extra writes into directories.

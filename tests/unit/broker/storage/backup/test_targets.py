@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.storage.backup.directory_target import DirectoryTarget
-from forebay.broker.storage.backup.errors import BackupError
+from forebay.broker.storage.backup.errors import BackupError, TargetMissing
 from forebay.broker.storage.backup.object_target import ObjectTarget
 from forebay.broker.storage.backup.targets import open_target
 
@@ -16,6 +16,16 @@ def test_a_path_and_its_address_are_the_same_target(text: str) -> None:
 
     assert isinstance(target, DirectoryTarget)
     assert target.directory == Path("/tmp/x")
+
+
+def test_a_directory_is_created_by_what_is_put_unless_it_must_exist(tmp_path: Path) -> None:
+    place = str(tmp_path / "target")
+
+    with pytest.raises(TargetMissing, match="the directory does not exist"):
+        open_target(place, creates=False)
+    open_target(place).put("a", [b"1"])
+
+    assert list(open_target(place, creates=False).names()) == ["a"]
 
 
 def test_an_unknown_scheme_is_refused_with_what_is_allowed() -> None:

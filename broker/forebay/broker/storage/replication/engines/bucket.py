@@ -17,7 +17,7 @@ from obstore.store import ObjectStore
 
 from forebay.broker.storage.backup.object_target import ObjectTarget
 from forebay.broker.storage.backup.target import Target
-from forebay.broker.storage.object_stores import reason
+from forebay.broker.storage.object_stores import is_bucket_missing, reason
 from forebay.broker.storage.replication.batch import COPIED_BYTES_MAX
 from forebay.broker.storage.replication.engine import PROBE_RACES, EngineAway, EngineFull, name_of
 from forebay.broker.storage.replication.pieces import Piece
@@ -78,7 +78,7 @@ class BucketEngine:
             try:
                 return read()
             except FileNotFoundError as error:
-                if "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
+                if is_bucket_missing(error):
                     raise EngineAway(f"{self.address}: the bucket does not exist") from error
                 return None
 
