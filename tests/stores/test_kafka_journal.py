@@ -19,6 +19,7 @@ from forebay.broker.storage.replication.engines.kafka.address import parse_addre
 from forebay.broker.storage.replication.engines.kafka.client import TopicLog
 from forebay.broker.storage.replication.engines.kafka.engine import KafkaEngine
 from tests.support.calls.eventually import until
+from tests.support.processes.broker import serve_command
 from tests.support.storage.engine_conformance import EngineConformance
 from tests.support.storage.journals import batch_of, read_all, take_over
 from tests.support.stores.journal_cases import (
@@ -135,6 +136,15 @@ def test_a_kafka_that_does_not_answer_is_an_engine_that_is_unreachable() -> None
         EngineAway, match=r"kafka://127\.0\.0\.1:1/journal: .*(refused|timed out|Transport|resolve|transport)"
     ):
         open_engine("kafka://127.0.0.1:1/journal")
+
+
+def test_a_broker_whose_kafka_does_not_answer_logs_the_address_once(tmp_path: Path) -> None:
+    with serve_command(tmp_path / "a", environment={"FOREBAY_JOURNAL": "kafka://127.0.0.1:1/journal"}) as broker:
+        until(lambda: "journal does not answer" in broker.log.read_text(), timeout_s=30.0)
+        [said] = [line for line in broker.log.read_text().splitlines() if "journal does not answer" in line]
+
+    assert " journal=kafka://127.0.0.1:1/journal cause=" in said
+    assert said.count("kafka://") == 1
 
 
 def test_an_owner_continues_when_the_leader_of_the_topic_is_killed(cluster: KafkaCluster) -> None:

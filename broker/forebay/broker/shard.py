@@ -265,7 +265,7 @@ def _patiently(action: Callable[[], None], journal: str, stop: threading.Event) 
         except EngineAway as away:
             if said != away.event:
                 said = away.event
-                _log.error("journal %s journal=%s cause=%s", away.event, journal, away)
+                _log.error("journal %s journal=%s cause=%s", away.event, away.address or journal, away.cause)
             stop.wait(POLL_S)
         else:
             return True

@@ -72,7 +72,7 @@ class Messages:
         topic = parse_address(address)
         servers: dict[str, str | int | float | bool] = {"bootstrap.servers": topic.servers, "log_level": 0}
         admin = AdminClient({**servers, "allow.auto.create.topics": False})  # one that Kafka creates is unsuitable
-        open_topic(topic, admin, EngineAway, creates=True, timeout_s=TIMEOUT_S)
+        open_topic(topic, admin, lambda error: EngineAway(str(error)), creates=True, timeout_s=TIMEOUT_S)
         self._topic = topic.topic
         self._chunk = os.urandom(MESSAGE_BYTES)
         self._small = self._chunk[:SMALL_BYTES]

@@ -67,6 +67,26 @@ def test_a_start_logs_why_it_waits_for_its_journal_once_for_each_kind_of_reason(
     assert "cause=a login" in caplog.text
 
 
+def test_a_start_that_waits_for_its_journal_logs_the_address_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures = [EngineAway("no route", "kafka://host:1/orders.shards.a")]
+
+    def open_engine(text: str, *, creates: bool = True) -> Engine:
+        if failures:
+            raise failures.pop()
+        return MemoryEngine()
+
+    monkeypatch.setattr(shards, "open_engine", open_engine)
+    monkeypatch.setattr(shards, "POLL_S", 0.001)
+    store = own_shard(settings_in(tmp_path))
+
+    assert store is not None
+    store.close()
+    [said] = [line for line in caplog.messages if "does not answer" in line]
+    assert said == "journal does not answer journal=kafka://host:1/orders.shards.a cause=no route"
+
+
 @pytest.mark.parametrize("journal", ["file", "file/journal"])
 def test_a_journal_whose_path_is_no_directory_is_refused(tmp_path: Path, journal: str) -> None:
     (tmp_path / "file").touch()

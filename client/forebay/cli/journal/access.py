@@ -54,7 +54,7 @@ def journal_errors(journal: str) -> Iterator[None]:
     """Report errors of the journal and of the directories with their exit codes."""
     with needed_for("this command", "broker"):
         from forebay.broker.core.shards import DirectoryAway
-        from forebay.broker.storage.replication.engine import EngineAway, EngineUnsuitable
+        from forebay.broker.storage.replication.engine import EngineAway, EngineUnsuitable, away_of
         from forebay.broker.storage.replication.moves.errors import (
             DirectoryUnsuitable,
             JournalEmpty,
@@ -70,7 +70,9 @@ def journal_errors(journal: str) -> Iterator[None]:
     except EngineUnsuitable as error:
         raise CommandFailed(str(error), ExitCode.USAGE) from error
     except (EngineAway, DirectoryAway) as error:
-        raise CommandFailed(f"journal {journal} does not answer: {error}", ExitCode.UNAVAILABLE) from error
+        away = away_of(error)
+        text = f"journal {away.address or journal} does not answer: {away.cause}"
+        raise CommandFailed(text, ExitCode.UNAVAILABLE) from error
     except DirectoryUnsuitable as error:
         raise store_failed(error, ExitCode.USAGE) from error
     except (JournalEmpty, JournalMissing, ShardMissing) as error:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from forebay.broker.storage.replication.engine import Engine, EngineAway
+from forebay.broker.storage.replication.engines import addresses
 from forebay.broker.storage.replication.engines.directory import DirectoryEngine
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.rocks.store import RocksStore
@@ -150,6 +152,18 @@ def test_an_export_of_an_empty_journal_is_not_found(commands: Commands, tmp_path
     assert commands.code("export", tmp_path / "out") == ExitCode.NOT_FOUND
     assert "the journal does not exist; check the address, and that its file system is mounted" in commands.error()
     assert list(commands.journal.iterdir()) == []
+
+
+def test_a_journal_that_does_not_answer_is_named_once(
+    commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_engine(text: str, *, creates: bool = True) -> Engine:
+        raise EngineAway("no route", text)
+
+    monkeypatch.setattr(addresses, "open_engine", open_engine)
+
+    assert commands.code("export", tmp_path / "out") == ExitCode.UNAVAILABLE
+    assert commands.error() == f"forebay: journal {commands.journal} does not answer: no route\n"
 
 
 def test_a_journal_of_an_unknown_kind_is_wrong_usage(commands: Commands, tmp_path: Path) -> None:

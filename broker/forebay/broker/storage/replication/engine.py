@@ -28,6 +28,12 @@ class EngineAway(EngineError):
     event: ClassVar[str] = "does not answer"
     """Event of the log after the word journal."""
 
+    def __init__(self, cause: str, address: str = "") -> None:
+        """``address`` is that of the engine, if it begins the text; who names the journal adds ``cause`` alone."""
+        super().__init__(f"{address}: {cause}" if address else cause)
+        self.cause: Final = cause
+        self.address: Final = address
+
 
 class EngineFull(EngineAway):
     """The engine has no room, or its quota is used up. Retry once there is room."""
@@ -45,6 +51,14 @@ class EngineUntrusted(EngineAway):
     """The certificate of the engine is not accepted. Retry once it, or what is trusted, was changed."""
 
     event = "is not trusted"
+
+
+def away_of(failure: Exception) -> EngineAway:
+    """Return the error of the engine that a failure was raised from, else one with the text of the failure."""
+    cause: BaseException | None = failure
+    while cause is not None and not isinstance(cause, EngineAway):
+        cause = cause.__cause__
+    return EngineAway(str(failure)) if cause is None else type(cause)(cause.cause, cause.address)
 
 
 class EngineUnsuitable(EngineError):

@@ -288,7 +288,7 @@ class Owner:
             if self.away_since is None:
                 self.away_since = self._clock()
         if before is None or before.event != cause.event:
-            _log.error("journal %s, appends wait journal=%s cause=%s", cause.event, self._engine.address, cause)
+            _log.error("journal %s, appends wait journal=%s cause=%s", cause.event, self._engine.address, cause.cause)
 
     def _note_answer(self) -> None:
         with self._away_lock:

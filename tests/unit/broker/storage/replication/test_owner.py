@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,9 +12,10 @@ import pytest
 from forebay.broker.core.journal_outage import JournalOutage
 from forebay.broker.storage.replication import owner as owners
 from forebay.broker.storage.replication.batch import Batch, encode
+from forebay.broker.storage.replication.engine import EngineAway
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
 from forebay.broker.storage.replication.owner import Fenced, Owner, fence
-from forebay.broker.storage.replication.pieces import Pieces
+from forebay.broker.storage.replication.pieces import Piece, Pieces
 from forebay.broker.storage.replication.record import HEADER_BYTES, Header, RecordKind
 from forebay.broker.storage.replication.record import encode as encode_record
 from forebay.broker.storage.store.contract import Family, Put
@@ -96,6 +97,24 @@ def test_an_append_waits_while_the_engine_is_unreachable_and_is_confirmed_when_i
     assert owner.away_since is None
     assert read_all(engine) == [1]
     assert owner.resends > 0
+
+
+def test_an_owner_that_waits_for_its_engine_logs_the_address_once(
+    engine: MemoryEngine, owner: Owner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    create, failures = engine.create, [EngineAway("no route", engine.address)]
+
+    def create_later(position: int, pieces: Sequence[Piece]) -> bool:
+        if failures:
+            raise failures.pop()
+        return create(position, pieces)
+
+    monkeypatch.setattr(engine, "create", create_later)
+
+    owner.append(batch_of(1))
+
+    [said] = [line for line in caplog.messages if "appends wait" in line]
+    assert said == "journal does not answer, appends wait journal=memory:// cause=no route"
 
 
 def test_an_owner_whose_engine_answers_repeats_no_request(engine: MemoryEngine, owner: Owner) -> None:

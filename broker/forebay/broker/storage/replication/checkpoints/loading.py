@@ -31,7 +31,7 @@ from forebay.broker.storage.repair.last_check import FILE as VERIFIED
 from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged
 from forebay.broker.storage.replication.checkpoints.job import load_manifest
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
-from forebay.broker.storage.replication.engine import Engine, EngineAway
+from forebay.broker.storage.replication.engine import Engine, away_of
 from forebay.broker.storage.store.bulk.file import SUFFIX as PAGES
 from forebay.broker.storage.store.bulk.remote import KEPT, LOADING
 from forebay.broker.storage.store.bulk.remote_list import NAME as REMOTE
@@ -133,7 +133,7 @@ def load_newest(
             if marks.refresh() == mark:
                 raise CheckpointDamaged(mark.number, [str(missing)]) from missing
         except TargetFailed as failure:
-            raise EngineAway(str(failure)) from failure
+            raise away_of(failure) from failure
         else:
             return mark
     return None

@@ -79,7 +79,7 @@ class BucketEngine:
                 return read()
             except FileNotFoundError as error:
                 if is_bucket_missing(error):
-                    raise EngineAway(f"{self.address}: the bucket does not exist") from error
+                    raise EngineAway("the bucket does not exist", self.address) from error
                 return None
 
     def sizes(self, first: int, end: int) -> Iterator[tuple[int, int]]:
@@ -165,4 +165,4 @@ class BucketEngine:
         except (BaseError, OSError) as error:
             text = str(error)
             kind = EngineFull if any(part in text for part in FULL) else EngineAway
-            raise kind(f"{self.address}: {reason(error)}") from error
+            raise kind(reason(error), self.address) from error

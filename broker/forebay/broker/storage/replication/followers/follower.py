@@ -127,7 +127,7 @@ class Follower:
                 self._heard_at = self._clock()
                 if self._away != away.event:
                     self._away = away.event
-                    _log.error("journal %s journal=%s cause=%s", away.event, self._engine.address, away)
+                    _log.error("journal %s journal=%s cause=%s", away.event, self._engine.address, away.cause)
             if not is_behind:
                 stop.wait(self._pause_s())
         return None

@@ -126,7 +126,7 @@ class JournalEnd:
             owner.export(to)
         except Fenced as fenced:
             if owner.away_since is not None:
-                raise EngineAway(f"{self._engine.address} did not confirm the end of the journal") from fenced
+                raise EngineAway("it did not confirm the end of the journal", self._engine.address) from fenced
             if isinstance(fenced.__cause__, RecordDamaged):
                 raise ReplicaUnusable(str(fenced)) from fenced
             raise JournalInUse(self._engine.address, "a broker that has taken it over") from fenced

@@ -35,7 +35,7 @@ from forebay.broker.storage.replication.checkpoints.errors import CheckpointOver
 from forebay.broker.storage.replication.checkpoints.growth import END
 from forebay.broker.storage.replication.checkpoints.job import CheckpointJob, Origin
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
-from forebay.broker.storage.replication.engine import Engine, EngineAway
+from forebay.broker.storage.replication.engine import Engine, EngineAway, away_of
 from forebay.broker.storage.replication.followers.follower import IDENTITY_BYTES
 from forebay.broker.storage.replication.history import ReaderPosition
 from forebay.broker.storage.replication.moves.errors import DirectoryUnsuitable, ImportFailed, JournalOccupied
@@ -177,7 +177,7 @@ def _claim(engine: Engine, store_id: str) -> str:
     engine.create(0, claim)
     record = engine.read(0)
     if record is None:
-        raise EngineAway(f"record 0 of {engine.address} was created but cannot be read")
+        raise EngineAway("record 0 was created but cannot be read", engine.address)
     if _claimed_for(engine, record) != store_id:
         raise JournalOccupied(engine.address, "an import of another store has begun")
     return _decoded(engine, record)[0].owner.hex()
@@ -216,7 +216,7 @@ def _reason(engine: Engine, failure: ImportFailed) -> Exception:
     """Return the error for a checkpoint without a mark."""
     cause = failure.__cause__
     if isinstance(cause, (EngineAway, TargetFailed)):
-        return EngineAway(str(failure))
+        return away_of(failure)
     if isinstance(cause, CheckpointOvertaken):
         return JournalOccupied(engine.address, "another import has created its first checkpoint")
     return ImportFailed(f"{failure}; it was not imported: {REMEDY}") if isinstance(cause, BackupError) else failure

@@ -36,7 +36,7 @@ from forebay.broker.storage.records.sinks.subscription import SUBSCRIPTION
 from forebay.broker.storage.replication.checkpoints.job import CheckpointJob, Origin, load_manifest, trim_journal
 from forebay.broker.storage.replication.checkpoints.loading import Pages, load_newest
 from forebay.broker.storage.replication.checkpoints.mark import Marks
-from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineError
+from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineError, away_of
 from forebay.broker.storage.replication.moves.errors import (
     JournalInUse,
     JournalMissing,
@@ -290,5 +290,5 @@ def _trim(
             job.run(clock, lambda: None)
         except RemovalFailed as failure:
             if isinstance(failure.__cause__, (EngineAway, TargetFailed)):
-                raise EngineAway(str(failure)) from failure
+                raise away_of(failure) from failure
             raise

@@ -15,6 +15,7 @@ from forebay.broker.storage.records.pages.page import BULK_PAGE
 from forebay.broker.storage.records.store import AGE, HIGHEST
 from forebay.broker.storage.replication import read_ahead
 from forebay.broker.storage.replication.batch import Batch, encode
+from forebay.broker.storage.replication.engine import EngineAway
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
 from forebay.broker.storage.replication.followers.follower import IDENTITY, PAUSE_MIN_S, POLL_S, Follower, Takeover
 from forebay.broker.storage.replication.followers.observed_age import ObservedAge
@@ -335,6 +336,21 @@ def test_an_engine_that_is_unreachable_is_no_silence_of_the_owner(engine: Memory
         engine.away = True
 
         assert follow(engine, tmp_path, looks=5 * int(AFTER_S)) is None
+
+
+def test_a_follower_whose_engine_is_unreachable_logs_the_address_once(
+    engine: MemoryEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def read(position: int) -> bytes | None:
+        raise EngineAway("no route", engine.address)
+
+    with closing(take_over(engine, b"a")):
+        monkeypatch.setattr(engine, "read", read)
+        monkeypatch.setattr(engine, "peek", read)
+        assert follow(engine, tmp_path, looks=3) is None
+
+    [said] = [line for line in caplog.messages if "does not answer" in line]
+    assert said == "journal does not answer journal=memory:// cause=no route"
 
 
 def test_an_owner_that_has_ended_in_order_is_followed_at_once(engine: MemoryEngine, tmp_path: Path) -> None:

@@ -112,8 +112,8 @@ def reason_of(error: KafkaError | KafkaException, *, right: str = "") -> str:
     return text
 
 
-def failure_of(where: str, error: KafkaException, *, right: str) -> EngineAway:
-    """Return the error of a request that needs a right; ``where`` begins its text."""
+def failure_of(address: str, error: KafkaException, *, right: str, what: str = "") -> EngineAway:
+    """Return the error of a request that needs a right; ``what`` was not done, if it is not clear."""
     found = error.args[0] if error.args else error
     kind = kind_of(found) if isinstance(found, KafkaError) else EngineAway
-    return kind(f"{where}: {reason_of(error, right=right)}")
+    return kind(f"{what}: {reason_of(error, right=right)}" if what else reason_of(error, right=right), address)

@@ -366,7 +366,9 @@ class TopicLog:
                 found = reader.poll(left)
                 error = found.error() if found is not None else None
                 if error is not None and is_refusal(error):
-                    raise failure_of(f"{self._address}: the topic cannot be read", KafkaException(error), right=READ)
+                    raise failure_of(
+                        str(self._address), KafkaException(error), right=READ, what="the topic cannot be read"
+                    )
                 if found is not None and (error is None or error.code() in _READ):
                     return
                 if error is not None:
@@ -378,7 +380,7 @@ class TopicLog:
     def _failed(self, error: KafkaException, right: str, what: str = "") -> EngineAway:
         """Return the error of a request that was refused, or has failed; ``right`` is what it needs."""
         if is_refusal(error.args[0]):
-            return EngineRefused(f"{self._address}: {what}{reason_of(error, right=right)}")
+            return EngineRefused(f"{what}{reason_of(error, right=right)}", str(self._address))
         return self.away(f"{what}{reason_of(error)}")
 
     def unanswered(self, error: KafkaException) -> EngineAway:
@@ -393,7 +395,7 @@ class TopicLog:
         kind, remedy = EngineAway if cause is None else kind_of(cause), ""
         if cause is not None and kind is EngineAway and not self._has_answered and ended_by_node(cause):
             kind, remedy = ConnectionEnded, f"; {protocol_remedy(self._address.settings)}"
-        return kind(f"{self._address}: {what}{self._trouble.text(what)}{remedy}")
+        return kind(f"{what}{self._trouble.text(what)}{remedy}", str(self._address))
 
 
 class Trouble:

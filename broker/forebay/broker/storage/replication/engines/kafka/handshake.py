@@ -38,12 +38,12 @@ def tls_problem(address: KafkaAddress, said: str) -> EngineAway | None:
             answers_tls = _answers_tls(server, address.settings if has_tls else None)
         except ssl.SSLCertVerificationError as error:
             return EngineUntrusted(
-                f"{address}: the certificate of {server} is not accepted: {error.verify_message}; "
-                f"{_remedy(error.verify_code)}"
+                f"the certificate of {server} is not accepted: {error.verify_message}; {_remedy(error.verify_code)}",
+                str(address),
             )
         except OSError:
             continue  # it is not reached, or a file of the settings is none of certificates
-        return None if answers_tls is has_tls else EngineRefused(_mismatch(address, server, has_tls))
+        return None if answers_tls is has_tls else EngineRefused(_mismatch(address, server, has_tls), str(address))
     return None
 
 
@@ -54,7 +54,7 @@ def _protocol(settings: Mapping[str, str]) -> str:
 def _mismatch(address: KafkaAddress, server: str, has_tls: bool) -> str:
     wanted = "PLAINTEXT, or SASL_PLAINTEXT with a login," if has_tls else "SSL, or SASL_SSL with a login,"
     return (
-        f"{address}: {server} {'has no TLS' if has_tls else 'demands TLS'}, and security.protocol is "
+        f"{server} {'has no TLS' if has_tls else 'demands TLS'}, and security.protocol is "
         f"{_protocol(address.settings)}: set {wanted} in the file that ?config= of the journal's address names, or "
         f"name the port of a listener {'with' if has_tls else 'without'} TLS"
     )

@@ -97,7 +97,7 @@ def open_topic(
         if found is not None and settings is not None:
             return checked(address, *found, settings)
         if time.monotonic() > ends_at:
-            raise EngineAway(f"{address}: the topic is not known yet")
+            raise EngineAway("the topic is not known yet", str(address))
         time.sleep(POLL_S)
         found = _described(address, admin, unanswered, timeout_s)
 
@@ -151,7 +151,7 @@ def _not_created(address: KafkaAddress, error: KafkaException) -> EngineUnsuitab
         return EngineUnsuitable(
             f"journal {address}: the topic cannot be created with {REPLICAS_MIN} replicas: {reason_of(error)}"
         )
-    return failure_of(f"{address}: the topic could not be created", error, right="Create on the topic")
+    return failure_of(str(address), error, right="Create on the topic", what="the topic could not be created")
 
 
 def _settings(address: KafkaAddress, admin: AdminClient, timeout_s: float) -> dict[str, str] | None:
@@ -163,7 +163,7 @@ def _settings(address: KafkaAddress, admin: AdminClient, timeout_s: float) -> di
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return None
         right = "DescribeConfigs on the topic"
-        raise failure_of(f"{address}: its settings cannot be read", error, right=right) from error
+        raise failure_of(str(address), error, right=right, what="its settings cannot be read") from error
     return {name: str(entry.value) for name, entry in found.items()}
 
 
