@@ -1,8 +1,9 @@
 """Histories of a broker that starts on an empty disk and serves before it has all pages.
 
-Owner A appends, deletes, releases space and makes checkpoints, which replace those that broker B reads from. B is
-killed, falls behind, loads again. Whenever B has read the journal to its end, as an owner has, every live page can be
-read, and no other one; at the end it has all of them, and the space of no other.
+Owner A appends, deletes, releases space and makes checkpoints, which replace those that broker B reads from. Files of
+them are damaged in the journal. B is killed, falls behind, loads again. Whenever B has read the journal to its end, as
+an owner has, every live page can be read, and no other one; of a damaged file once A has made another checkpoint. At
+the end it has all of them, and the space of no other.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from unittest.mock import patch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from forebay.broker.storage.errors import StoreUnreadable
 from forebay.broker.storage.records.pages.page import ALL_BULK, BULK_PAGE
 from forebay.broker.storage.records.store import HIGHEST
 from forebay.broker.storage.replication.checkpoints import job as jobs
+from forebay.broker.storage.replication.checkpoints.damage_notes import DAMAGED
 from forebay.broker.storage.replication.checkpoints.files import CheckpointFiles
 from forebay.broker.storage.replication.checkpoints.loading import Pages, is_loaded, load
 from forebay.broker.storage.replication.checkpoints.mark import Marks
@@ -28,7 +31,7 @@ from forebay.broker.storage.replication.history import ReaderPosition
 from forebay.broker.storage.replication.reader import Reader, Trimmed
 from forebay.broker.storage.replication.replica import Replica
 from forebay.broker.storage.store.bulk import remote as remotes
-from forebay.broker.storage.store.contract import DeleteRange, Family
+from forebay.broker.storage.store.contract import DeleteRange, Family, Put
 from forebay.broker.storage.store.rocks.store import RocksStore
 from tests.support.calls.eventually import until
 from tests.support.storage.checkpointed import Checkpointed, page_of
@@ -47,6 +50,7 @@ STEPS: Final = st.lists(
         st.tuples(st.just("delete"), RANGES),
         st.tuples(st.just("release")),
         st.tuples(st.just("checkpoint")),
+        st.tuples(st.just("damage"), PLACES),
         st.tuples(st.just("follow")),
         st.tuples(st.just("read"), PLACES),
         st.tuples(st.just("replace"), RANGES),
@@ -84,6 +88,8 @@ class Run:
                 self.a.store.compact(Family.BULK, *ALL_BULK)
             case "checkpoint":
                 self.checkpoint()
+            case "damage":
+                self.damage(*given)
             case "follow":
                 self.follow()
             case "read":
@@ -125,6 +131,20 @@ class Run:
         if (newest.position if newest is not None else 0) < self.a.store.place().position:
             self.a.check_point()
 
+    def damage(self, place: int) -> None:
+        """Damage a file with pages of the newest checkpoint, if it has one."""
+        files, newest = self.engine.files(), Marks(self.engine).refresh()
+        assert newest is not None
+        pieces = [piece for piece in jobs.load_manifest(files, newest).pieces if piece.path.endswith(".pages")]
+        if pieces:
+            piece = pieces[place % len(pieces)]
+            files.put(piece.name, [b"\xff" * piece.stored_bytes])
+
+    def renew(self) -> None:
+        """Make another checkpoint, which writes the files again that B has found damaged."""
+        self.a.store.commit([], [Put(Family.META, b"later", b"1")])
+        self.a.check_point()
+
     def follow(self) -> Replica:
         """Let B read to the end; it loads the newest checkpoint where it has no store, or is behind."""
         while True:
@@ -164,7 +184,13 @@ class Run:
     def read(self, place: int) -> None:
         """Read a page in B."""
         index = place % len(self.pages)
-        assert self.follow().store.get_many(Family.BULK, [_key(index)]) == [self.pages[index]]
+        try:
+            found = self.follow().store.get_many(Family.BULK, [_key(index)])
+        except StoreUnreadable:
+            assert self.engine.names(DAMAGED)
+            self.renew()
+            found = self.follow().store.get_many(Family.BULK, [_key(index)])
+        assert found == [self.pages[index]]
 
     def release(self) -> None:
         """Release the space of deleted pages in B."""
@@ -183,9 +209,9 @@ class Run:
         """
         self.release()
         self.close_b()
-        with patch.object(remotes, "THREADS", 2):
-            store = self.follow().store
-        until(lambda: store.remote_bytes() == 0)
+        with patch.object(remotes, "THREADS", 2), patch.object(remotes, "RETRY_S", 0.01):
+            self.follow()
+            until(self._has_arrived)
         self.close_b()
         with closing(RocksStore(self.disk, settings=SMALL_STORE)) as store:
             live = [_key(index) for index, page in enumerate(self.pages) if page is not None]
@@ -196,6 +222,12 @@ class Run:
         sizes = sum(len(page) for page in self.pages if page is not None)
         files = [path for path in (self.disk / "bulk").iterdir() if path.suffix == ".pages"]
         assert sum(path.stat().st_blocks * 512 for path in files) <= sizes + len(files) * 20_000 + len(live) * 4_096
+
+    def _has_arrived(self) -> bool:
+        """Return whether B has all files, and write those again that it has found damaged."""
+        if self.engine.names(DAMAGED):
+            self.renew()
+        return self.follow().store.remote_bytes() == 0
 
 
 def _number(index: int) -> int:
@@ -209,6 +241,7 @@ def _key(index: int) -> bytes:
 @settings(max_examples=20)
 @example([("replace", (0, 1)), ("read", 1)])
 @example([("replace", (0, 2)), ("read", 3)])
+@example([("damage", 0), ("read", 0), ("damage", 0), ("empty the disk of B",), ("delete", (1, 1)), ("damage", 1)])
 @given(STEPS)
 def test_a_broker_reads_each_live_page_before_its_disk_has_them_and_has_them_all_in_the_end(
     steps: list[tuple[Any, ...]],

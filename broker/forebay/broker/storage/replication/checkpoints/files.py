@@ -18,6 +18,7 @@ from forebay.broker.storage.backup.errors import BackupError, BackupStopped
 from forebay.broker.storage.backup.manifest import Piece
 from forebay.broker.storage.backup.restores.files import MISSING, Files
 from forebay.broker.storage.errors import StoreUnreadable
+from forebay.broker.storage.replication.checkpoints.damage_notes import DamageNotes
 from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged
 from forebay.broker.storage.replication.checkpoints.job import load_manifest
 from forebay.broker.storage.replication.checkpoints.loading import has_bytes
@@ -34,6 +35,7 @@ class CheckpointFiles:
         """Nothing is read yet."""
         self._target: Final = engine.files()
         self._marks: Final = Marks(engine)
+        self._notes: Final = DamageNotes(engine)
         self._lock: Final = threading.Lock()
         """Guards the marks, and what follows."""
         self._mark: Mark | None = None
@@ -61,11 +63,12 @@ class CheckpointFiles:
                 problem = self._written(piece, folder, stop)
                 if not problem:
                     return folder / path
-                before, stored = mark, piece.name
+                before, read = mark, piece
                 mark, piece = self._piece(path, after=before)
                 if mark == before:
-                    remedy = "" if problem == MISSING else f"; delete {stored} in the journal"
-                    raise CheckpointDamaged(mark.number, [f"{path} {problem}{remedy}"])
+                    if problem != MISSING:  # the next checkpoint sees that it is
+                        self._notes.add(read, problem)
+                    raise CheckpointDamaged(mark.number, [f"{path} {problem}"])
         except (BackupError, EngineError) as error:
             raise StoreUnreadable(str(error), family=Family.BULK) from error
         except RuntimeError as error:  # no thread can be started now

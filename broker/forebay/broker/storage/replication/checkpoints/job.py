@@ -1,6 +1,6 @@
 """Job that makes a checkpoint: snapshot, transfer into the engine, verification, mark, trim.
 
-    transfer     bulk files that the checkpoint before does not have, then the database, then the manifest
+    transfer     bulk files that the checkpoint before does not have intact, then the database, then the manifest
     inspection   of the snapshot, since a damaged replica must not replace intact records
     read back    of every file that was transferred, against the manifest
     mark         created last; if another broker has created the one of this number, this checkpoint is given up
@@ -34,6 +34,7 @@ from forebay.broker.storage.backup.snapshot import SnapshotSource
 from forebay.broker.storage.backup.snapshot_copy import SnapshotCopy
 from forebay.broker.storage.backup.target import Target, read_all
 from forebay.broker.storage.errors import StoreError
+from forebay.broker.storage.replication.checkpoints.damage_notes import delete_notes, noted
 from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged, CheckpointOvertaken
 from forebay.broker.storage.replication.checkpoints.inspection import inspect
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
@@ -80,11 +81,18 @@ class CheckpointJob:
         pace: transfer.Pace,
         clock_us: Callable[[], int],
         failed: type[Exception],
+        renews: bool = True,
     ) -> None:
-        """``tables_of`` is the last checkpoint that this process has made or loaded, whose tables it shares."""
+        """``tables_of`` is the last checkpoint that this process has made or loaded, whose tables it shares.
+
+        ``renews`` is False to take over also files of the checkpoint before that were noted as damaged.
+        """
         self._engine: Final = engine
         self._origin: Final = origin
         self._tables_of: Final = tables_of
+        self._renews: Final = renews
+        self.is_damaged = False
+        """True if the store, or what was transferred of it, is damaged."""
         self._clock_us: Final = clock_us
         self._target: Target | None = None
         self._marks: Final = Marks(engine)
@@ -131,7 +139,7 @@ class CheckpointJob:
                 start_count=0,
                 parent=parent,
                 number=number,
-                present=frozenset(self._files.names()) if parent is not None else None,
+                present=self._intact(parent) if parent is not None else None,
                 fixed=suffixes,
                 live_least=LIVE_LEAST,
             )
@@ -141,6 +149,13 @@ class CheckpointJob:
                 )
                 self._origin.store.flush()
                 self._origin.store.flush()
+
+    def _intact(self, parent: Manifest) -> frozenset[str]:
+        """Return the files in the engine without those of the checkpoint before that were noted as damaged."""
+        damaged = [piece.name for piece in noted(self._engine, parent)] if self._renews else []
+        if damaged:
+            _log.warning("damaged files of a checkpoint are written again files=%s", ",".join(damaged))
+        return frozenset(self._files.names()).difference(damaged)
 
     def take(self) -> None:
         """See ``Job.take``."""
@@ -160,6 +175,7 @@ class CheckpointJob:
             files.copy_rest()
             new = [Path(path).name for path in files.transferred if path.endswith(PAGES)]
             if damage := inspect(self._copy.snapshot.directory, new, self._copy.stopped):
+                self.is_damaged = True
                 raise BackupError(f"the store is damaged: {damage}")
 
     def copy_rest(self, on_progress: Callable[[], None]) -> None:
@@ -243,13 +259,14 @@ class CheckpointJob:
 def trim_journal(
     engine: Engine, files: Target, marks: Marks, mark: Mark, manifest: Manifest, stop: threading.Event
 ) -> None:
-    """Delete the records below a checkpoint, and the files of earlier ones. It may be repeated.
+    """Delete the records below a checkpoint, and the files of earlier ones with their notes. It may be repeated.
 
     Raises ``EngineError``, ``TargetFailed``, and ``TrimStopped`` when ``stop`` is set.
     """
     before = marks.read(mark.number - 1) if mark.number else None
     deleted = trim(engine, before.place if before is not None else ReaderPosition(), mark, stop)
     swept = sweep(files, mark, manifest)
+    delete_notes(engine, mark, manifest)
     engine.reclaim(stop)
     if deleted or swept:
         _log.info(

@@ -28,6 +28,7 @@ from forebay.broker.storage.backup.target import CHUNK_BYTES
 from forebay.broker.storage.directory import StoreDirectory, make_directory, sync_path
 from forebay.broker.storage.formats import FORMAT
 from forebay.broker.storage.repair.last_check import FILE as VERIFIED
+from forebay.broker.storage.replication.checkpoints.damage_notes import DamageNotes
 from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged
 from forebay.broker.storage.replication.checkpoints.job import load_manifest
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
@@ -99,6 +100,7 @@ def load(engine: Engine, mark: Mark, directory: Path, stop: threading.Event, *, 
         def refuse(piece: Piece, problem: str) -> None:
             if problem == MISSING:
                 raise FileNotFoundError(f"{piece.path} of checkpoint {manifest.id} is missing")
+            DamageNotes(engine).add(piece, problem)
             raise CheckpointDamaged(manifest.number, [f"{piece.path} {problem}"])
 
         files = Files(target, on_damage=refuse, is_wanted=is_wanted)

@@ -93,7 +93,11 @@ class CheckpointSource:
             return self._growth.is_due()
 
     def job(self, busy: Callable[[], bool] = lambda: False) -> CheckpointJob:
-        """Return a new checkpoint."""
+        """Return a new checkpoint.
+
+        After one of a damaged store it renews no file of the checkpoint before: the journal would not be trimmed any
+        more where both copies of a file are damaged.
+        """
         self._last = CheckpointJob(
             self._engine,
             self._origin,
@@ -101,6 +105,7 @@ class CheckpointSource:
             pace=Pace(self._monotonic, busy),
             clock_us=self._clock_us,
             failed=self._failed,
+            renews=self._last is None or not self._last.is_damaged,
         )
         return self._last
 
