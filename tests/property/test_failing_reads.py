@@ -59,9 +59,9 @@ class FailingStore(MemoryStore):
         with self._fails():
             return super().scan(family, first, end, limit, reverse=reverse)
 
-    def bulk_keys(self, first: bytes, end: bytes, limit: int) -> list[bytes]:
+    def bulk_keys(self, first: bytes, end: bytes, limit: int, *, here: bool = False) -> list[bytes]:
         with self._fails():
-            return super().bulk_keys(first, end, limit)
+            return super().bulk_keys(first, end, limit, here=here)
 
     def highest_keys(self) -> list[bytes]:
         with self._fails():

@@ -188,6 +188,9 @@ class Mortal:
     def is_remote(self, keys: Iterable[bytes]) -> bool:
         return self.store.is_remote(keys)
 
+    def remote_bytes(self) -> int:
+        return self.store.remote_bytes()
+
     def end_transfers(self) -> None:
         self.store.end_transfers()
 
@@ -196,8 +199,8 @@ class Mortal:
     ) -> list[tuple[bytes, bytes]]:
         return self.store.scan(family, first, end, limit, reverse=reverse)
 
-    def bulk_keys(self, first: bytes, end: bytes, limit: int) -> list[bytes]:
-        return self.store.bulk_keys(first, end, limit)
+    def bulk_keys(self, first: bytes, end: bytes, limit: int, *, here: bool = False) -> list[bytes]:
+        return self.store.bulk_keys(first, end, limit, here=here)
 
     def highest_keys(self) -> list[bytes]:
         return self.store.highest_keys()

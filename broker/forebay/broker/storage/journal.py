@@ -188,6 +188,10 @@ class Journal:
         """Return whether the read of these pages waits for a transfer."""
         return self.store.is_remote(BULK_PAGE.key(entry.number, sink, partition) for entry in entries if entry.bulk)
 
+    def has_remote(self) -> bool:
+        """Return whether bulk pages are remote."""
+        return self.store.remote_bytes() > 0
+
     def end_transfers(self) -> None:
         """Let reads fail that wait for a transfer, now and later."""
         self.store.end_transfers()
@@ -225,10 +229,10 @@ class Journal:
         return Header(*place, entry.count, entry.encoding, crc32, stage)
 
     def bulk_of_sink(self, sink: int) -> list[Due]:
-        """Return all bulk pages of a sink, even orphaned ones, as runs of their numbers."""
+        """Return the bulk pages of a sink that are not remote, even orphaned ones, as runs of their numbers."""
         runs: list[Due] = []
         with _refusing():
-            for number, owner, partition in map(BULK_PAGE.parts, bulk_keys_all(self.store, *ALL_BULK)):
+            for number, owner, partition in map(BULK_PAGE.parts, bulk_keys_all(self.store, *ALL_BULK, here=True)):
                 if owner != sink:
                     continue
                 if runs and runs[-1].last + 1 == number:

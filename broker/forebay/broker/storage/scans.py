@@ -17,11 +17,13 @@ def scan_all(store: Store, family: Family, first: bytes, end: bytes) -> Iterator
     return sliced(lambda start: store.scan(family, start, end, SLICE), first, key_of=lambda found: found[0])
 
 
-def bulk_keys_all(store: Store, first: bytes, end: bytes) -> Iterator[bytes]:
+def bulk_keys_all(store: Store, first: bytes, end: bytes, *, here: bool = False) -> Iterator[bytes]:
     """Yield all keys of bulk in a range, in order. Raises what ``Store.bulk_keys`` does."""
-    return sliced(
-        lambda start: store.bulk_keys(start, end, SLICE) if start < end else [], first, key_of=lambda key: key
-    )
+
+    def scan(start: bytes) -> list[bytes]:
+        return store.bulk_keys(start, end, SLICE, here=here) if start < end else []
+
+    return sliced(scan, first, key_of=lambda key: key)
 
 
 def sliced(scan: Callable[[bytes], list[T]], first: bytes, *, key_of: Callable[[T], bytes]) -> Iterator[T]:

@@ -199,8 +199,8 @@ class FailingToList(MemoryStore):
 
     failures_left = 0
 
-    def bulk_keys(self, first: bytes, end: bytes, limit: int) -> list[bytes]:
+    def bulk_keys(self, first: bytes, end: bytes, limit: int, *, here: bool = False) -> list[bytes]:
         if self.failures_left:
             self.failures_left -= 1
             raise StoreUnreadable("Input/output error")
-        return super().bulk_keys(first, end, limit)
+        return super().bulk_keys(first, end, limit, here=here)

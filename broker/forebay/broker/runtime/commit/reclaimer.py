@@ -2,7 +2,8 @@
 
 Bulk pages are reclaimed together, when ``BATCH_BYTES`` of them are due or nothing new became due for a while. Small
 ones are reclaimed one partition at a time. The ledger keeps a range until its space is released, so that a crash in
-between leaves no orphaned file.
+between leaves no orphaned file. It keeps a deleted sink until no page is remote any more, since only a file that is
+here tells whether it has pages of the sink: none is fetched for it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ BATCH_BYTES: Final = 64 << 20
 LOOSE_BYTES: Final = 4 << 20
 """Bytes of small pages deleted before the store is compacted: less stays in its buffers anyway."""
 IDLE_S: Final = 1.0
+ARRIVAL_S: Final = 5.0
+"""Interval at which it is looked whether all pages are here, for sinks that were deleted before."""
 DELETES_MAX: Final = 4_096
 """Runs of pages deleted in one batch."""
 FAILURES_MAX: Final = 256
@@ -44,6 +47,8 @@ class Reclaimer:
         self._bulk: list[Due] = []
         self._small: dict[tuple[int, int], list[Due]] = {}
         self._sizes: dict[bool, int] = {True: 0, False: 0}
+        self._remote: list[Due] = []
+        """Deleted sinks, the pages of which were reclaimed but for those that are remote, if any."""
         self._loose_bytes = 0
         """Bytes of small pages deleted since their last compaction."""
         self._event = asyncio.Event()
@@ -85,15 +90,24 @@ class Reclaimer:
     async def _run(self) -> None:
         while True:
             self._event.clear()
+            if self._remote and not self._journal.has_remote():
+                self._bulk += self._remote
+                self._remote.clear()
             bulk = bool(self._bulk) and not self._bulk_lock.locked()
             if max(self._sizes[True] if bulk else 0, self._sizes[False]) < BATCH_BYTES:
                 try:
-                    async with asyncio.timeout(IDLE_S if bulk or self._small else None):
+                    async with asyncio.timeout(self._pause_s(bulk=bulk)):
                         await self._event.wait()
                     continue
                 except TimeoutError:
                     pass
             await self._reclaim_all()
+
+    def _pause_s(self, *, bulk: bool) -> float | None:
+        """Return the time after which the next pass begins without a new due; None for none."""
+        if bulk or self._small:
+            return IDLE_S
+        return ARRIVAL_S if self._remote else None
 
     async def _reclaim_all(self) -> None:
         """Reclaim everything due. A part that cannot be read stays due, and the others do not wait for it."""
@@ -130,18 +144,22 @@ class Reclaimer:
 
     async def _reclaim_files(self, dues: Sequence[Due]) -> None:
         runs = [due for due in dues if due.partition != WHOLE_SINK]
+        remote: list[Due] = []
         for due in dues:
             if due.partition == WHOLE_SINK:
+                if self._journal.has_remote():  # what arrives meanwhile is found by the next pass
+                    remote.append(due)
                 runs += await self._call(self._journal.bulk_of_sink, due.sink)
         kept: list[Due] = []
         for part in _slices(runs):
             await self._committer.write([Reclaim(run) for run in part])
             kept += await self._unreleased(part)
-        left, sinks = set(kept), {run.sink for run in kept}
+        left, sinks = {*kept, *remote}, {run.sink for run in kept}
         done = [due for due in dues if due not in left and not (due.partition == WHOLE_SINK and due.sink in sinks)]
         if done:
             await self._committer.write([Reclaimed(due) for due in done])
             self._done(done)
+        self._remote += (due for due in remote if due.sink not in sinks)
 
     async def _unreleased(self, runs: Sequence[Due]) -> list[Due]:
         """Release space; returns the runs that stay due. One damaged file does not keep all others due."""

@@ -71,7 +71,10 @@ class Journal(Protocol):
         ...
 
     def bulk_of_sink(self, sink: int) -> list[Due]:
-        """Return all bulk pages of a sink, even orphaned ones, as runs of their numbers. The reclaim thread."""
+        """Return the bulk pages of a sink that are not remote, even orphaned ones, as runs of their numbers.
+
+        The reclaim thread.
+        """
         ...
 
     def read_pages(self, sink: int, partition: int, entries: Sequence[Entry]) -> list[Body | None]:
@@ -84,6 +87,10 @@ class Journal(Protocol):
 
     def is_remote(self, sink: int, partition: int, entries: Sequence[Entry]) -> bool:
         """Return whether the read of these pages waits for a transfer. The event loop."""
+        ...
+
+    def has_remote(self) -> bool:
+        """Return whether bulk pages are remote: none is any more once this was False. The event loop."""
         ...
 
     def end_transfers(self) -> None:

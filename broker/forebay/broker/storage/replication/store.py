@@ -126,9 +126,9 @@ class ReplicatedStore:
         """See ``Store.scan``."""
         return self._local.scan(family, first, end, limit, reverse=reverse)
 
-    def bulk_keys(self, first: bytes, end: bytes, limit: int) -> list[bytes]:
+    def bulk_keys(self, first: bytes, end: bytes, limit: int, *, here: bool = False) -> list[bytes]:
         """See ``Store.bulk_keys``."""
-        return self._local.bulk_keys(first, end, limit)
+        return self._local.bulk_keys(first, end, limit, here=here)
 
     def highest_keys(self) -> list[bytes]:
         """See ``Store.highest_keys``."""

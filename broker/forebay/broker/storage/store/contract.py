@@ -241,6 +241,10 @@ class Store(Protocol):
         """
         ...
 
+    def remote_bytes(self) -> int:
+        """Return the bytes of ``BULK`` that are not here yet; what is here stays. Any thread; cheap."""
+        ...
+
     def end_transfers(self) -> None:
         """Let transfers end soon: reads that wait for one raise ``StoreUnreadable``. Any thread."""
         ...
@@ -268,10 +272,11 @@ class Store(Protocol):
         """
         ...
 
-    def bulk_keys(self, first: bytes, end: bytes, limit: int) -> list[bytes]:
+    def bulk_keys(self, first: bytes, end: bytes, limit: int, *, here: bool = False) -> list[bytes]:
         """Return the lowest keys of ``BULK`` in ``[first, end)``, at most ``limit``, without values.
 
-        Keys of a file whose tables are damaged are left out. Raises ``StoreUnreadable``.
+        It waits for the transfer of each file that is not here yet, or leaves its keys out where ``here`` is True. Keys
+        of a file whose tables are damaged are left out. Raises ``StoreUnreadable``.
         """
         ...
 

@@ -248,6 +248,10 @@ class MemoryStore:
         """Return False: all values are here; see ``Store.is_remote``."""
         return False
 
+    def remote_bytes(self) -> int:
+        """Return 0: all values are here; see ``Store.remote_bytes``."""
+        return 0
+
     def end_transfers(self) -> None:
         """Do nothing: there are none; see ``Store.end_transfers``."""
 
@@ -271,7 +275,7 @@ class MemoryStore:
             self._refuse_fenced("compact")
             self._do(_Compacted(family, first, end))
 
-    def bulk_keys(self, first: bytes, end: bytes, limit: int) -> list[bytes]:
+    def bulk_keys(self, first: bytes, end: bytes, limit: int, *, here: bool = False) -> list[bytes]:
         """Return a bounded slice of keys; see ``Store.bulk_keys``."""
         check_scan(first, end, limit)
         with self._lock:

@@ -15,6 +15,7 @@ from forebay.broker.runtime.commit import reclaimer
 from forebay.broker.runtime.commit.store import Journal
 from forebay.broker.storage.errors import StoreUnreadable
 from forebay.broker.storage.records.pages.due import DUE
+from forebay.broker.storage.records.pages.page import BULK_PAGE
 from forebay.broker.storage.records.sinks.sink import NEXT_SINK
 from forebay.broker.storage.records.store import AGE, COUNTING, HIGHEST, START, STORE_ID
 from forebay.broker.storage.store.contract import Family
@@ -175,6 +176,70 @@ async def test_a_deleted_sink_leaves_nothing_behind() -> None:
         assert left <= {STORE_ID.key(), START.key(), HIGHEST.key(), NEXT_SINK.key(), AGE.key(), COUNTING.key()}
         assert stored(store, Family.INDEX) == 0
         assert store.live_bytes() < MIB
+
+
+class PartlyRemote(MemoryStore):
+    """A store of which some keys are in remote files."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.remote: frozenset[bytes] = frozenset()
+
+    def remote_bytes(self) -> int:
+        """See ``Store.remote_bytes``."""
+        return len(self.remote)
+
+    def bulk_keys(self, first: bytes, end: bytes, limit: int, *, here: bool = False) -> list[bytes]:
+        """See ``Store.bulk_keys``."""
+        assert here or not self.remote, "all remote files would be fetched"
+        return [key for key in super().bulk_keys(first, end, 1_000) if key not in self.remote][:limit]
+
+
+@pytest.mark.usefixtures("hurry")
+async def test_a_deleted_sink_gives_its_space_back_without_the_transfer_of_a_remote_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reclaimer, "ARRIVAL_S", 0.01)
+    store = PartlyRemote()
+    async with sink(store, pages=6, size=MIB) as broker:
+        other, _ = await broker.create("other", SinkSettings(buffer_page_size=1))
+        await asyncio.gather(*[(await other.append(page(b"y" * MIB))).done for _ in range(6)])
+        of_orders, of_other = keys_of(store, broker, "orders"), keys_of(store, broker, "other")
+        store.remote = frozenset([*of_orders[:2], *of_other[:2]])
+
+        await broker.delete("orders", force=True)
+        await until(lambda: set(bulk_of(store)) == {*of_orders[:2], *of_other})
+        taker = Taker(broker.sink("other").subscription(""))
+        await taker.all_offsets()
+        await taker.ack(0, 3)
+        await until(lambda: set(bulk_of(store)) == {*of_orders[:2], *of_other[3:]})
+        await until(lambda: ledger(store) == 1)  # that of the deleted sink
+
+        store.remote = frozenset()
+        await until(lambda: set(bulk_of(store)) == set(of_other[3:]) and ledger(store) == 0)
+
+
+@pytest.mark.usefixtures("hurry")
+async def test_a_sink_that_was_deleted_while_pages_were_remote_is_reclaimed_after_the_next_start() -> None:
+    store = PartlyRemote()
+    async with sink(store, pages=6, size=MIB) as broker:
+        remote = bulk_of(store)[:2]
+        store.remote = frozenset(remote)
+        await broker.delete("orders", force=True)
+        await until(lambda: bulk_of(store) == remote and ledger(store) == 1)
+
+    again = store.reopen()
+    async with running(again):
+        await until(lambda: bulk_of(again) == [] and ledger(again) == 0)
+
+
+def bulk_of(store: MemoryStore) -> list[bytes]:
+    return [key for key, _ in store.scan(Family.BULK, b"", b"\xff", 1_000)]
+
+
+def keys_of(store: MemoryStore, broker: Broker, name: str) -> list[bytes]:
+    number = broker.sink(name).record.id
+    return [key for key in bulk_of(store) if BULK_PAGE.parts(key)[1] == number]
 
 
 class UnreadableSink:

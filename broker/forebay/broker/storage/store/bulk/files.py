@@ -173,10 +173,17 @@ class BulkFiles:
         found = map(self._listing.at, keys)
         return any(named is not None and self._is_remote(named) for named in found)
 
-    def keys(self, first: bytes, end: bytes, deleted: KeyRanges, *, reverse: bool = False) -> Iterator[bytes]:
-        """Yield the keys in ``[first, end)`` that are not deleted, in rising or falling order."""
+    def keys(
+        self, first: bytes, end: bytes, deleted: KeyRanges, *, reverse: bool = False, here: bool = False
+    ) -> Iterator[bytes]:
+        """Yield the keys in ``[first, end)`` that are not deleted, in rising or falling order.
+
+        A remote file is fetched first; with ``here`` its keys are left out.
+        """
         files = self._listing.meeting(first, end)
         for named in reversed(files) if reverse else files:
+            if here and self._is_remote(named):
+                continue
             opened = self._opened(named)
             places = opened.places if opened is not None else {}
             for key in reversed(places) if reverse else places:

@@ -447,11 +447,11 @@ class RocksStore:
             if self._database.property_int_value("rocksdb.background-errors") != failures:
                 raise StoreFailed("compact", "RocksDB counted a background error; see its LOG file")
 
-    def bulk_keys(self, first: bytes, end: bytes, limit: int) -> list[bytes]:
+    def bulk_keys(self, first: bytes, end: bytes, limit: int, *, here: bool = False) -> list[bytes]:
         """Return a bounded slice of keys; see ``Store.bulk_keys``."""
         check_scan(first, end, limit)
         with self._calling("read", Family.BULK):
-            return list(islice(self._bulk.keys(first, end, self._deletions.ranges), limit))
+            return list(islice(self._bulk.keys(first, end, self._deletions.ranges, here=here), limit))
 
     def highest_keys(self) -> list[bytes]:
         """Return the largest key of each file; see ``Store.highest_keys``."""

@@ -193,6 +193,25 @@ def test_a_store_tells_which_pages_are_remote_and_ends_the_reads_that_wait_for_t
         assert store.get_many(Family.BULK, keys[:1]) == shard.store.get_many(Family.BULK, keys[:1])
 
 
+def test_the_keys_of_a_store_without_those_in_remote_files_are_listed_without_a_transfer(
+    shard: Checkpointed, tmp_path: Path, on_demand: None
+) -> None:
+    with closing(load_later(shard, tmp_path / "b")) as store:
+        keys = [key for key, _ in content_of(shard.store)[Family.BULK]]
+        assert store.bulk_keys(*ALL_BULK, 1_000, here=True) == []
+        assert local(tmp_path / "b") == set()
+        store.get_many(Family.BULK, keys[:1])
+
+        of_one = store.bulk_keys(*ALL_BULK, 1_000, here=True)
+
+        assert of_one == keys[: len(of_one)]
+        assert 0 < len(of_one) < len(keys)
+        assert store.remote_bytes() > 0
+        assert store.bulk_keys(*ALL_BULK, 1_000) == keys
+        assert store.remote_bytes() == 0
+        assert store.bulk_keys(*ALL_BULK, 1_000, here=True) == keys
+
+
 def test_a_load_that_was_interrupted_is_begun_again(shard: Checkpointed, tmp_path: Path, on_demand: None) -> None:
     directory = tmp_path / "b"
     for looks in (0, 1, 3):
