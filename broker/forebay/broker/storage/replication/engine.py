@@ -29,7 +29,7 @@ class EngineAway(EngineError):
     """Event of the log after the word journal."""
 
     def __init__(self, cause: str, address: str = "") -> None:
-        """``address`` is that of the engine, if it begins the text; who names the journal adds ``cause`` alone."""
+        """``address`` begins the text, where it is given; a text that names the journal adds ``cause``."""
         super().__init__(f"{address}: {cause}" if address else cause)
         self.cause: Final = cause
         self.address: Final = address
@@ -54,7 +54,7 @@ class EngineUntrusted(EngineAway):
 
 
 def away_of(failure: Exception) -> EngineAway:
-    """Return the error of the engine that a failure was raised from, else one with the text of the failure."""
+    """Return the engine's error from which a failure was raised, else one with its text."""
     cause: BaseException | None = failure
     while cause is not None and not isinstance(cause, EngineAway):
         cause = cause.__cause__

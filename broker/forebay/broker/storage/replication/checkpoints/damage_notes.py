@@ -34,7 +34,10 @@ class DamageNotes:
         """Notes that this process has written: a reader tries a file again and again."""
 
     def add(self, piece: Piece, problem: str) -> None:
-        """Note a damaged file, unless the engine does not answer: the next attempt to read the file notes it then."""
+        """Note a damaged file.
+
+        Where the engine does not answer, the next attempt to read the file notes it.
+        """
         name = _note_name(piece)
         if name not in self._written:
             with suppress(EngineError):
@@ -49,9 +52,9 @@ def noted(engine: Engine, manifest: Manifest) -> list[Piece]:
 
 
 def delete_notes(engine: Engine, mark: Mark, manifest: Manifest) -> None:
-    """Delete the notes of files that a checkpoint does not name, of it and of earlier ones. Raises ``EngineError``.
+    """Delete the notes of files that a checkpoint does not name, of it and of earlier ones.
 
-    A later checkpoint may have been made meanwhile, and files of it noted: these notes stay.
+    A later checkpoint may have been made meanwhile, and files of it noted: these notes stay. Raises ``EngineError``.
     """
     kept = {_note_name(piece) for piece in manifest.pieces}
     for name in engine.names(DAMAGED):

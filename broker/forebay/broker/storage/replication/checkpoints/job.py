@@ -259,9 +259,9 @@ class CheckpointJob:
 def trim_journal(
     engine: Engine, files: Target, marks: Marks, mark: Mark, manifest: Manifest, stop: threading.Event
 ) -> None:
-    """Delete the records below a checkpoint, and the files of earlier ones with their notes. It may be repeated.
+    """Delete the records below a checkpoint, and the files of earlier ones with their notes.
 
-    Raises ``EngineError``, ``TargetFailed``, and ``TrimStopped`` when ``stop`` is set.
+    It may be repeated. Raises ``EngineError``, ``TargetFailed``, and ``TrimStopped`` when ``stop`` is set.
     """
     before = marks.read(mark.number - 1) if mark.number else None
     deleted = trim(engine, before.place if before is not None else ReaderPosition(), mark, stop)
