@@ -6,6 +6,7 @@ import logging
 import secrets
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from threading import Event
 
@@ -13,13 +14,19 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from forebay.broker.storage.replication.checkpoints.damage_notes import DAMAGED
+from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged
+from forebay.broker.storage.replication.checkpoints.job import load_manifest
+from forebay.broker.storage.replication.checkpoints.loading import load
 from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineUnsuitable
 from forebay.broker.storage.replication.engines.addresses import open_engine
 from forebay.broker.storage.replication.engines.kafka.address import parse_address
 from forebay.broker.storage.replication.engines.kafka.client import TopicLog
 from forebay.broker.storage.replication.engines.kafka.engine import KafkaEngine
+from forebay.broker.storage.store.contract import Family, Put
 from tests.support.calls.eventually import until
 from tests.support.processes.broker import serve_command
+from tests.support.storage.checkpointed import Checkpointed, content_of, follow
 from tests.support.storage.engine_conformance import EngineConformance
 from tests.support.storage.journals import batch_of, read_all, take_over
 from tests.support.stores.journal_cases import (
@@ -145,6 +152,28 @@ def test_a_broker_whose_kafka_does_not_answer_logs_the_address_once(tmp_path: Pa
 
     assert " journal=kafka://127.0.0.1:1/journal cause=" in said
     assert said.count("kafka://") == 1
+
+
+def test_a_file_of_a_checkpoint_that_is_damaged_in_the_topic_is_written_again(
+    cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    address = cluster.url(topic())
+    with closing(Checkpointed(open_engine(address), tmp_path / "a")) as shard:
+        shard.check_point()
+        reader, mark = open_engine(address), shard.newest()
+        piece = next(one for one in load_manifest(reader.files(), mark).pieces if one.path.endswith(".pages"))
+        reader.files().put(piece.name, [bytes(piece.stored_bytes)])
+        with pytest.raises(CheckpointDamaged, match=f"{piece.path} has other bytes"):
+            load(reader, mark, tmp_path / "b", Event())
+        shard.store.commit([], [Put(Family.META, b"later", b"1")])
+
+        shard.check_point()
+
+        load(reader, shard.newest(), tmp_path / "b", Event())
+        with closing(follow(reader, tmp_path / "b")) as store:
+            assert content_of(store) == content_of(shard.store)
+        assert reader.names(DAMAGED) == []
+        assert piece.name not in reader.files().names()
 
 
 def test_an_owner_continues_when_the_leader_of_the_topic_is_killed(cluster: KafkaCluster) -> None:
