@@ -128,6 +128,9 @@ class KafkaNode(StoreServer):
             "auto.create.topics.enable": "true",  # Kafka's default, which no broker may use
             "broker.session.timeout.ms": 3_000,
             "broker.heartbeat.interval.ms": 500,
+            # With the default, five minutes, a long campaign would fill the memory with what was deleted.
+            "log.retention.check.interval.ms": 5_000,
+            "file.delete.delay.ms": 1_000,
             "log.cleaner.enable": "false",
             "num.network.threads": 2,
             "num.io.threads": 4,

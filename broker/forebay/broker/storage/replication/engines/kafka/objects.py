@@ -129,6 +129,10 @@ class Objects:
         """Return the bytes of the messages from the beginning up to an offset."""
         return self._sizes[offset - self._sizes_begin] - self._sizes[0]
 
+    def bytes_after(self, offset: int) -> int:
+        """Return the bytes of the messages after one."""
+        return self._sizes[-1] - self._sizes[offset + 1 - self._sizes_begin]
+
     def cut(self, offset: int) -> None:
         """Forget what was needed for the messages below an offset, which are deleted."""
         if offset <= self._sizes_begin:

@@ -14,6 +14,11 @@ GARBAGE_BYTES: Final = 64 << 20
 """Least bytes that are freed at once."""
 ABANDONED_S: Final = 60.0
 """Time without a new part from which a change that is not complete has no writer."""
+ABANDONED_BYTES: Final = 1 << 30
+"""Bytes of other messages after its last part from which it has none either.
+
+Brokers that are killed every minute would notice nothing for long enough, and the topic would grow.
+"""
 
 
 class _Stopped(Exception):
@@ -29,12 +34,14 @@ class Reclaiming:
         *,
         garbage_bytes: int = GARBAGE_BYTES,
         abandoned_s: float = ABANDONED_S,
+        abandoned_bytes: int = ABANDONED_BYTES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``clock`` tells the age of changes that are not complete, in seconds."""
         self._store: Final = store
         self._garbage_bytes: Final = garbage_bytes
         self._abandoned_s: Final = abandoned_s
+        self._abandoned_bytes: Final = abandoned_bytes
         self._clock: Final = clock
         self._noticed: dict[tuple[int, int], tuple[int, float]] = {}
         """Last offsets of changes that are not complete, and times at which they were noticed."""
@@ -75,10 +82,12 @@ class Reclaiming:
     def _abandon(self) -> None:
         """End the changes of writers that are gone: those that have got no part for a while."""
         now, before = self._clock(), self._noticed
+        incomplete = self._store.incomplete()
         self._noticed = {
             key: before[key] if key in before and before[key][0] == last else (last, now)
-            for key, last in self._store.incomplete().items()
+            for key, (last, _) in incomplete.items()
         }
-        for (writer, number), (_, since) in self._noticed.items():
-            if now - since >= self._abandoned_s:
+        for (writer, number), (_, bytes_after) in incomplete.items():
+            waited_s = now - self._noticed[writer, number][1]
+            if waited_s >= self._abandoned_s or bytes_after >= self._abandoned_bytes:
                 self._store.abandon(writer, number)

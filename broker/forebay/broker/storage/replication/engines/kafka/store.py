@@ -452,12 +452,14 @@ class TopicStore:
 
     # -- space
 
-    def incomplete(self) -> dict[tuple[int, int], int]:
-        """Return the last offsets of changes that are not complete as of now, by writer and number.
+    def incomplete(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """Return the changes that are not complete as of now, by writer and number.
 
-        Those of this process are left out.
+        Of each its last offset, and the bytes of the messages after that. Those of this process are left out.
         """
-        found = self.look(lambda objects: objects.last_parts())
+        found = self.look(
+            lambda objects: {key: (last, objects.bytes_after(last)) for key, last in objects.last_parts().items()}
+        )
         with self._changed:
             own = {(self._writer, number) for number in self._pending}
         return {key: last for key, last in found.items() if key not in own}

@@ -134,3 +134,13 @@ def test_a_late_carry_of_an_object_that_was_removed_and_cut_has_no_effect_for_an
     assert not take(old, CARRY, "a", base=1, origin=0)
     assert not take(new, CARRY, "a", base=1, origin=0)
     assert old.get("a") is new.get("a") is None
+
+
+def test_the_bytes_after_a_message_are_those_of_all_later_ones_also_after_a_cut() -> None:
+    objects = Objects(5)
+    for size in (3, 4, 5):
+        take(objects, PUT, "a", b"x" * size)
+
+    assert [objects.bytes_after(offset) for offset in (5, 6, 7)] == [9, 5, 0]
+    objects.cut(6)
+    assert [objects.bytes_after(offset) for offset in (6, 7)] == [5, 0]

@@ -176,6 +176,25 @@ def test_a_change_without_a_new_part_is_ended() -> None:
         store.put("files/large", pieces())
 
 
+def test_a_change_after_which_much_was_appended_is_ended_by_a_process_that_has_just_begun() -> None:
+    topic = MemoryTopic()
+    store, other = opened(topic, PART_BYTES)[0], opened(topic, PART_BYTES)[0]
+    ended: list[bool] = []
+
+    def pieces() -> Iterator[bytes]:
+        yield b"1234" * 2
+        for _ in range(3):
+            Reclaiming(other, garbage_bytes=1, abandoned_bytes=120).run(Event())
+            ended.append(not other.incomplete())
+            other.put("files/replaced", [b"1234" * 20])
+        yield b"5678"
+
+    with pytest.raises(EngineAway, match=r"another broker has ended|outcome is unknown"):
+        store.put("files/large", pieces())
+
+    assert ended == [False, False, True]
+
+
 def fill(store: TopicStore) -> None:
     """Append garbage."""
     for _ in range(20):
