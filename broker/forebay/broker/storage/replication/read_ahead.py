@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Final
 
-from forebay.broker.storage.replication.engine import Engine, EngineAway
+from forebay.broker.storage.replication.engine import Engine
 
 AHEAD_BYTES: Final = 32 << 20
 """Bytes of records that are read together; as many are read ahead."""
@@ -46,7 +46,8 @@ class ReadAhead:
     def read(self, position: int) -> Records:
         """Return the records from a position on, about ``AHEAD_BYTES``, up to the first missing one.
 
-        What is after a missing one does not count. Raises ``EngineAway``.
+        What is after a missing one does not count. Raises ``EngineAway``, also where the engine answers again by now:
+        the time without an answer is no silence of an owner.
         """
         ahead = self._take(position)
         found = ahead or self._read(position, 1, self._pool)
@@ -67,17 +68,14 @@ class ReadAhead:
             self._threads = None
 
     def _take(self, position: int) -> Records | None:
-        """Return what was read ahead from a position on, if that is anything."""
+        """Return what was read ahead from a position on, if that is anything. Raises ``EngineAway``."""
         if self._next is None:
             return None
         (begin, future), self._next = self._next, None
         wait([future])
         if begin != position:
             return None
-        try:
-            found = future.result()
-        except EngineAway:  # the read that follows raises it, unless the engine answers by now
-            return None
+        found = future.result()
         return found if found.data else None
 
     def _read(self, position: int, at_once: int, pool: Callable[[], ThreadPoolExecutor]) -> Records:

@@ -88,17 +88,18 @@ def test_a_record_that_was_missing_ahead_and_is_there_when_it_is_asked_for_is_re
     assert ahead.read(4).data == values(4)
 
 
-def test_an_engine_that_answers_again_when_a_record_is_asked_for_was_never_away() -> None:
+def test_a_read_ahead_that_failed_raises_once_its_records_are_asked_for_and_they_are_read_again_then() -> None:
     engine = Engine(2 * TOGETHER)
     engine.away_at = 5
     ahead = ReadAhead(engine)
     ahead.read(0)
-    assert engine.wait_for(5)
+    ahead_of = ahead._next
+    assert ahead_of is not None
+    assert isinstance(ahead_of[1].exception(WAIT_S), EngineAway)
+    engine.away_at = None
+
     with pytest.raises(EngineAway):
         ahead.read(4)
-    ahead.read(0)
-
-    engine.away_at = None
 
     assert ahead.read(4).data == values(4, 5, 6, 7)
     ahead.close()

@@ -252,6 +252,51 @@ def test_a_read_that_was_slow_is_no_silence_of_the_owner(tmp_path: Path) -> None
     assert value_in(tmp_path) == (2).to_bytes(8, "big")
 
 
+def test_an_engine_that_did_not_answer_a_read_ahead_is_no_silence_of_the_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_ahead, "AHEAD_RECORDS", 1)
+    clock = Clock()
+    follows, is_applied = False, threading.Event()
+    answers_again_s = 0.0
+
+    class SilentOnceEngine(MemoryEngine):
+        """Does not answer the first read at the end, for longer than the silence of an owner."""
+
+        def read(self, position: int) -> bytes | None:
+            """See ``Engine.read``."""
+            nonlocal answers_again_s
+            if follows and position == 1 and not answers_again_s:
+                assert is_applied.wait(30)
+                clock.now += 2 * AFTER_S
+                answers_again_s = clock.now
+                raise EngineAway("no answer")
+            return super().read(position)
+
+    class NotingStop(Stop):
+        """Notes that the records before the end are applied."""
+
+        checks = 0
+
+        def is_set(self) -> bool:
+            """See ``Event.is_set``."""
+            self.checks += 1
+            if self.checks > 1:
+                is_applied.set()
+            return super().is_set()
+
+    engine = SilentOnceEngine()
+    with closing(take_over(engine, b"a")), replica_in(tmp_path) as replica:
+        follows = True  # it reads the fence, and ahead what is after it
+        reader = Reader(engine, replica.place)
+        follower = Follower(reader, replica, tmp_path, Takeover(AFTER_S, "here:1"), clock)
+        owner = follower.follow(NotingStop(clock, 100))
+
+    assert owner is not None
+    owner.close()
+    assert clock.now - answers_again_s >= AFTER_S
+
+
 def test_a_takeover_is_given_up_where_the_owner_appends_before_the_fence(tmp_path: Path) -> None:
     engine, clock = EndEngine(), Clock()
     with closing(take_over(engine, b"a")) as owner:
