@@ -8,7 +8,7 @@ from typing import Final
 from forebay.broker.storage.replication.engine import Engine
 
 LOOK_S: Final = 0.5
-"""Interval of the searches: each is a request or two for the header of a record."""
+"""Interval of the searches: each is a request or two for the header of a record, and one for the newest checkpoint."""
 DISTANCE: Final = 64
 """Records ahead at which the first search begins."""
 

@@ -138,8 +138,10 @@ class Follower:
         return min(POLL_S, max(PAUSE_MIN_S, left_s)) if left_s > 0.0 else POLL_S
 
     def _look_ahead(self) -> None:
+        """Search for the end ahead, where that is due. Raises ``Trimmed`` and ``EngineAway``."""
         found = self._ahead.look(self._reader.place.position)
         if found is not None:
+            self._reader.check()  # what is below the horizon may be missing because it was trimmed
             self._progress.missing(*found)
 
     def _read(self) -> int:

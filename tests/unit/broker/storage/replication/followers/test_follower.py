@@ -22,14 +22,14 @@ from forebay.broker.storage.replication.followers.observed_age import ObservedAg
 from forebay.broker.storage.replication.followers.progress import FollowerProgress
 from forebay.broker.storage.replication.history import ReaderPosition
 from forebay.broker.storage.replication.owner import Owner
-from forebay.broker.storage.replication.reader import Reader
+from forebay.broker.storage.replication.reader import Reader, Trimmed
 from forebay.broker.storage.replication.record import ANY_OTHER, Header, RecordKind, decode_header
 from forebay.broker.storage.replication.record import encode as encode_record
 from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable, check_identity
 from forebay.broker.storage.replication.store import ReplicatedStore
 from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Put
 from forebay.broker.storage.store.rocks.store import RocksStore
-from tests.support.storage.journals import NUMBER, batch_of, read_history, take_over
+from tests.support.storage.journals import NUMBER, NumberCheckpoints, NumberReplica, batch_of, read_history, take_over
 
 AFTER_S = 10.0
 
@@ -233,6 +233,42 @@ def test_a_follower_that_never_finds_the_end_knows_its_lag_by_positions_ahead(
     assert min(lags[100:250]) >= 50.0, "so far behind it is"
     assert max(lags[100:250]) <= 70.0
     assert progress.lag_s < 2.0
+
+
+def test_a_position_ahead_that_was_trimmed_says_nothing_about_the_lag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_ahead, "AHEAD_RECORDS", 4)
+    clock = Clock()
+    progress = FollowerProgress(clock)
+    clock.now += 50.0
+    follows = False
+
+    class TrimmingEngine(MemoryEngine):
+        """Is trimmed by a checkpoint before the first search for its end."""
+
+        def peek(self, position: int) -> bytes | None:
+            """See ``Engine.peek``."""
+            nonlocal follows
+            if follows:
+                follows = False
+                another = NumberReplica(self)
+                another.read()
+                NumberCheckpoints(self).make(another)
+            return super().peek(position)
+
+    engine = TrimmingEngine()
+    with closing(take_over(engine, b"a")) as owner, replica_in(tmp_path) as replica:
+        for number in range(200):
+            owner.append(batch_of(number))
+        follows = True
+        reader = Reader(engine, replica.place)
+        follower = Follower(reader, replica, tmp_path, Takeover(AFTER_S, "here:1"), clock, None, progress)
+        with pytest.raises(Trimmed):
+            follower.follow(Stop(clock, 1))
+    progress.reached(150, end_at_s=None)
+
+    assert progress.lag_s == 50.0, "what was appended after the checkpoint is not read"
 
 
 def test_a_read_that_was_slow_is_no_silence_of_the_owner(tmp_path: Path) -> None:
