@@ -196,7 +196,10 @@ JOURNAL_POSITION: Final = Metric(
     "Next record of the journal of a shard that its owner appends, or that a follower reads",
 )
 FOLLOWER_LAG: Final = Metric(
-    "forebay.follower.lag", GAUGE, "s", "Time since which a follower lacks appends to the journal; not by an owner"
+    "forebay.follower.lag",
+    GAUGE,
+    "s",
+    "Age of the latest time of which a follower has read the whole journal; not by an owner",
 )
 REMOTE_SIZE: Final = Metric(
     "forebay.remote.size",

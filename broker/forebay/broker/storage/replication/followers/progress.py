@@ -22,10 +22,10 @@ class FollowerProgress:
 
     @property
     def lag_s(self) -> float:
-        """Time before which everything that is in the journal by then was read, in seconds.
+        """Age of the latest time of which the whole journal is known to be read, in seconds.
 
-        Exact where reads find the end; else as exact as ``missing`` is called often. Before the first of both, the time
-        since the process follows.
+        Exact where reads find the end. Else it is too long by the interval between calls of ``missing``, and by as much
+        as their positions are beyond the end. Before the first of both, the time since the process follows.
         """
         return max(0.0, self._clock() - self._at_end_s)
 

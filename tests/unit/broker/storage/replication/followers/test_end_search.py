@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import pytest
+
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
-from forebay.broker.storage.replication.followers.end_search import DISTANCE, LOOK_S, EndSearch
+from forebay.broker.storage.replication.followers.end_search import DISTANCE, LOOK_S, STEP, EndSearch
 
 
 class Engine(MemoryEngine):
@@ -27,8 +29,8 @@ def test_a_position_without_a_record_is_found_with_a_time_before_it_was_looked_u
 
     found = search.look(5)
 
-    assert found == (5 + 16 * DISTANCE, 4.0)
-    assert engine.peeks == 5
+    assert found == (5 + DISTANCE + 127 * DISTANCE // STEP, 7.0)
+    assert engine.peeks == 8
 
 
 def test_searches_are_so_far_apart_and_begin_near_the_end_that_was_found_before() -> None:
@@ -46,6 +48,24 @@ def test_searches_are_so_far_apart_and_begin_near_the_end_that_was_found_before(
     engine.end = 2_000
     found = search.look(996)
 
-    assert distances == [DISTANCE, DISTANCE // 2, DISTANCE // 4, DISTANCE // 8]
+    assert distances == [64, 56, 49, 43]
     assert found is not None
-    assert found[0] == 996 + 1_024
+    assert found[0] == 996 + 1_058
+
+
+@pytest.mark.parametrize("behind", [1, 5, 40, 66, 1_000, 70_000])
+def test_a_follower_that_stays_as_far_behind_is_found_to_be_that_far_behind_by_few_requests(behind: int) -> None:
+    engine = Engine()
+    search = EndSearch(engine, lambda: engine.now)
+    distances = []
+    for position in range(60):
+        engine.end = position + behind
+        found = search.look(position)
+        assert found is not None
+        distances.append(found[0] - position)
+        if position == 40:
+            engine.peeks = 0
+
+    assert min(distances) >= behind
+    assert max(distances[40:]) <= max(behind + 2, 1.25 * behind)
+    assert engine.peeks <= 3 * 19
