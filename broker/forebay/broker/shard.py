@@ -96,9 +96,13 @@ def own_shard(settings: BrokerSettings, *, handed_over: bool = False) -> Replica
         if engine is None:
             return None
         try:
-            return _Candidate(settings, engine, stop, progress, handed_over).own()
+            owned = _Candidate(settings, engine, stop, progress, handed_over).own()
         except EngineUnsuitable as error:
             raise SettingsError(str(error)) from error
+    if owned is not None and stop.is_set():  # the signal came during the takeover
+        owned.close()
+        return None
+    return owned
 
 
 def _check_names(common: Engine, settings: BrokerSettings) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from errno import EIO
@@ -17,6 +19,8 @@ from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineRefused
 from forebay.broker.storage.replication.engines.directory import DirectoryEngine
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
+from forebay.broker.storage.replication.pieces import Piece
+from forebay.broker.storage.replication.record import RecordKind, decode_header
 from forebay.broker.storage.replication.shard_directory import ShardDirectory
 from tests.support.calls.eventually import until
 
@@ -153,3 +157,27 @@ def test_a_shard_with_a_name_is_refused_in_the_journal_of_one_without(tmp_path: 
 
     with pytest.raises(SettingsError, match="is the journal of a shard without a name"):
         own_shard(named(tmp_path, "a"))
+
+
+def test_a_broker_that_is_asked_to_stop_while_it_takes_over_leaves_the_journal_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = MemoryEngine()
+    create = engine.create
+
+    def create_and_stop(position: int, pieces: Sequence[Piece]) -> bool:
+        """Create a record; a signal comes after the first one, the fence."""
+        created = create(position, pieces)
+        if position == 0:
+            signal.raise_signal(signal.SIGTERM)
+        return created
+
+    monkeypatch.setattr(shards, "open_engine", lambda *_, **__: engine)
+    monkeypatch.setattr(engine, "create", create_and_stop)
+
+    assert own_shard(settings_in(tmp_path)) is None
+
+    assert [decode_header(engine.records[position]).kind for position in sorted(engine.records)] == [
+        RecordKind.FENCE,
+        RecordKind.RELEASE,
+    ]
