@@ -25,6 +25,8 @@ ROUNDS_EACH: Final = 2
 GROUPS: Final = (6, 2)
 SMALLS: Final = (150, 50)
 PUBLISHED_BYTES: Final = (128 * MIB, 32 * MIB)
+SHARD_BYTES: Final = (512 * MIB, 32 * MIB)
+"""To each shard: less would take so short that the clock of processor time is too coarse."""
 TAKEOVERS: Final = (3, 1)
 """In full, and quickly."""
 JOURNAL_BAR: Final = 0.85
@@ -49,7 +51,7 @@ def measure(
     """Measure each engine that is there."""
     place = DirectoryPlace(folder / "journals")
     _measure(place, folder / "directory", rounds=rounds, quick=quick, rows=rows, bars=bars, say=say)
-    _measure_shards(place, folder / "shards", rounds, PUBLISHED_BYTES[quick], (rows, bars), say)
+    _measure_shards(place, folder / "shards", rounds, SHARD_BYTES[quick], (rows, bars), say)
     if has_minio():
         with minio(folder / "minio") as bucket:
             _measure(bucket, folder / "bucket", rounds=rounds, quick=quick, rows=rows, bars=bars, say=say)

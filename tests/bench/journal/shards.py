@@ -31,7 +31,7 @@ class Pair:
     """All bytes through one shard."""
 
     several: Sample
-    """A share of the bytes through each of `SHARDS`, in turn."""
+    """As many bytes through each of `SHARDS`, in turn."""
 
     @property
     def factor(self) -> float:
@@ -40,7 +40,7 @@ class Pair:
 
 
 def measure(place: Place, folder: Path, *, size: int, number: int) -> Pair:
-    """Publish ``size`` bytes both ways; ``number`` turns the order."""
+    """Publish ``size`` bytes to each shard, both ways; ``number`` turns the order."""
     order = (SHARDS, SHARDS[:1]) if number % 2 else (SHARDS[:1], SHARDS)
     found = {names: _publish(place, folder, names, size) for names in order}
     return Pair(found[SHARDS[:1]], found[SHARDS])
@@ -61,7 +61,7 @@ def _publish(place: Place, folder: Path, names: tuple[str, ...], size: int) -> S
         for name, process in brokers.items():
             client.sinks.create(name, partitions=PARTITIONS, shard=name)
             publish(client, name, Load(RECORD_BYTES, PARTITIONS, WARM_BYTES), process)
-            samples.append(publish(client, name, Load(RECORD_BYTES, PARTITIONS, size // len(names)), process))
+            samples.append(publish(client, name, Load(RECORD_BYTES, PARTITIONS, size), process))
     for name in names:
         shutil.rmtree(folder / f"shard-{name}")
     place.remove("fleet")
