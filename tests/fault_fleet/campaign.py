@@ -69,6 +69,9 @@ class Plan:
     minutes: float = float("inf")
     """Time after which no further fault begins."""
 
+    takeover_after_s: float = TAKEOVER_S
+    """Silence of an owner; with less, more faults fit into an hour."""
+
     def drawn(self, engine: str, chance: random.Random) -> list[str]:
         """Return the kinds of all faults in random order."""
         counts = {"kill": self.kills, "freeze": self.freezes}
@@ -93,7 +96,7 @@ class FleetCampaign(Campaign):
     """One run over a fleet."""
 
     def __init__(self, options: Options, launcher: Launcher, engine: str, journal: Journal, plan: Plan) -> None:
-        self._engine, self._journal = engine, journal
+        self._engine, self._journal, self._takeover_after_s = engine, journal, plan.takeover_after_s
         super().__init__(options, launcher)
         self._kinds, self._minutes = plan.drawn(engine, self._chance), plan.minutes
         self.rows = {kind: Row() for kind in KINDS if kind in self._kinds} | {END: Row()}
@@ -129,7 +132,7 @@ class FleetCampaign(Campaign):
             self._journal,
             random.Random(self._chance.random()),
             lambda story: self._tell("faults", story),
-            takeover_after_s=TAKEOVER_S,
+            takeover_after_s=self._takeover_after_s,
         )
         return self._fleet.endpoint, self._fleet
 
@@ -191,7 +194,7 @@ class FleetCampaign(Campaign):
         row.faults += 1
         self._kills += kind == "kill"
         if took_s is not None:
-            row.beyond_s.append(took_s - TAKEOVER_S)
+            row.beyond_s.append(took_s - self._takeover_after_s)
         self._await_progress(kind, owner)
         self._fleet.watch(self._chance.uniform(*LIFE_S))
         self._fleet.settle()
@@ -318,6 +321,7 @@ def main() -> int:
     parser.add_argument("--freezes", type=int, default=10)
     parser.add_argument("--partitions", type=int, default=10, help="of each kind that the engine has")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="leave out the faults after that time")
+    parser.add_argument("--takeover-after", type=float, default=TAKEOVER_S, help="silence of an owner in seconds")
     parser.add_argument("--seed", type=int, default=None, help="draws the same faults again; the rest is chance")
     parser.add_argument("--directory", type=Path, default=None, help="where the brokers' stores are; kept")
     given = parser.parse_args()
@@ -329,7 +333,8 @@ def main() -> int:
         print(text, flush=True)
 
     say(f"engine {given.engine}, seed {seed}, stores in {directory}")
-    report = run(given.engine, Plan(given.kills, given.freezes, given.partitions, given.minutes), seed, directory, say)
+    plan = Plan(given.kills, given.freezes, given.partitions, given.minutes, given.takeover_after)
+    report = run(given.engine, plan, seed, directory, say)
     if given.directory is None and report.ok:
         shutil.rmtree(directory)
     say(report.table())
