@@ -58,7 +58,7 @@ def kafka_broker(folder: Path, log: Path) -> Iterator[Topics]:
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     with log.open("a") as output:
         subprocess.run(
-            [*command, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(settings)],
+            [*command, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(settings)],
             check=True, stdout=output, stderr=output,
         )  # fmt: skip
         process = subprocess.Popen([*command, "kafka.Kafka", str(settings)], stdout=output, stderr=output)

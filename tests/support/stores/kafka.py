@@ -138,7 +138,8 @@ class KafkaNode(StoreServer):
         }
         self._settings.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         self._logging.write_text(LOGGING)
-        formats = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings))
+        # Joined: an identity may begin with a dash, and would be taken for an option.
+        formats = ("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(self._settings))
         done = subprocess.run([*self._java(), *formats], check=False, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
 
