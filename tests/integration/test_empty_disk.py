@@ -31,10 +31,6 @@ def shard(tmp_path: Path) -> Iterator[Shard]:
         yield Shard(launcher, tmp_path)
 
 
-def bulk_of(shard: Shard, name: str) -> Path:
-    return shard.directory / name / "bulk"
-
-
 def publish_in_bulk(client: Client, bulk: Path) -> None:
     """Publish until some records are in a file: on a busy machine each may come alone, and is a small page then."""
     while True:
@@ -49,7 +45,7 @@ def publish_in_bulk(client: Client, bulk: Path) -> None:
 def fill(shard: Shard) -> None:
     """Publish until a checkpoint has pages, then some more records, and end the owner."""
     with shard.start("a", journal_garbage_bytes=GARBAGE) as owner, Client(owner.ready()) as client:
-        publish_in_bulk(client, bulk_of(shard, "a"))
+        publish_in_bulk(client, shard.directory / "a" / "bulk")
         with client.publisher("orders") as publisher:
             until(lambda: bool(list((shard.journal / "files").rglob("*.pages"))), timeout_s=60.0)
             until(lambda: bool(list((shard.journal / "voided").glob("*"))), timeout_s=60.0)

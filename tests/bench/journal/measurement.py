@@ -12,7 +12,7 @@ from statistics import median, quantiles
 from typing import Final
 
 from tests.bench import latency
-from tests.bench.journal import cold, groups, publishing, shards, takeovers
+from tests.bench.journal import cold, groups, publishing, reading, shards, takeovers
 from tests.bench.journal.groups import APPEND, COMMIT, LOCAL, RAW, Round
 from tests.bench.journal.places import DirectoryPlace, Place, has_kafka, has_minio, kafka, linked, minio
 from tests.bench.journal.publishing import RECORD_BYTES, Trio
@@ -27,6 +27,9 @@ SMALLS: Final = (150, 50)
 PUBLISHED_BYTES: Final = (128 * MIB, 32 * MIB)
 SHARD_BYTES: Final = (512 * MIB, 32 * MIB)
 """To each shard: less would take so short that the clock of processor time is too coarse."""
+FOLLOWED_BYTES: Final = (2_048 * MIB, 32 * MIB)
+"""Published while the lag of a follower is sampled."""
+READ_BYTES: Final = (2_048 * MIB, 64 * MIB)
 TAKEOVERS: Final = (3, 1)
 """In full, and quickly."""
 JOURNAL_BAR: Final = 0.85
@@ -84,9 +87,12 @@ def _measure(
         say(f"journal, {place.name}, round {number + 1} of {total}")
         grouped.append(groups.measure(place, folder, groups=GROUPS[quick], smalls=SMALLS[quick], number=number))
         published.append(publishing.measure(place, folder, size=PUBLISHED_BYTES[quick], number=number))
-    shard = takeovers.measure(place, folder, size=PUBLISHED_BYTES[quick], takeovers=TAKEOVERS[quick], say=say)
+    shard = takeovers.measure(place, folder, size=FOLLOWED_BYTES[quick], takeovers=TAKEOVERS[quick], say=say)
     rows += rows_of(place, grouped, published, shard)
     bars += bars_of(place, grouped, published, shard)
+    say(f"read, {place.name}")
+    read = reading.measure(place, folder, size=READ_BYTES[quick], rounds=rounds)
+    rows.append(row_of(f"{place.name}: read and apply, records of {place.large}", read))
     say(f"start on an empty disk, {place.name}")
     starts_s = cold.measure(place, folder, size=COLD_BYTES[quick], starts=COLD_STARTS)
     rows.append(_times(f"{place.name}: start on an empty disk to first receipt and delivery", starts_s))

@@ -49,22 +49,29 @@ def test_a_journal_whose_directory_cannot_be_opened_for_a_time_is_owned_once_it_
         assert store.engine is engine
 
 
-def test_a_start_logs_why_it_waits_for_its_journal_once_for_each_kind_of_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    failures = [EngineRefused("a right"), EngineRefused("a login"), EngineAway("no answer"), EngineAway("no route")]
+def start_after(failures: Sequence[EngineAway], directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start a broker whose journal is opened after these failures, and stop it."""
+    left = iter(failures)
 
     def open_engine(text: str, *, creates: bool = True) -> Engine:
-        if failures:
-            raise failures.pop()
+        if (failure := next(left, None)) is not None:
+            raise failure
         return MemoryEngine()
 
     monkeypatch.setattr(shards, "open_engine", open_engine)
     monkeypatch.setattr(shards, "POLL_S", 0.001)
-    store = own_shard(settings_in(tmp_path))
-
+    store = own_shard(settings_in(directory))
     assert store is not None
     store.close()
+
+
+def test_a_start_logs_why_it_waits_for_its_journal_once_for_each_kind_of_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures = [EngineAway("no route"), EngineAway("no answer"), EngineRefused("a login"), EngineRefused("a right")]
+
+    start_after(failures, tmp_path, monkeypatch)
+
     said = [line.partition(" journal=")[0] for line in caplog.messages if "cause=" in line]
     assert said == ["journal does not answer", "journal refuses access"]
     assert "cause=no route" in caplog.text
@@ -74,19 +81,8 @@ def test_a_start_logs_why_it_waits_for_its_journal_once_for_each_kind_of_reason(
 def test_a_start_that_waits_for_its_journal_logs_the_address_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    failures = [EngineAway("no route", "kafka://host:1/orders.shards.a")]
+    start_after([EngineAway("no route", "kafka://host:1/orders.shards.a")], tmp_path, monkeypatch)
 
-    def open_engine(text: str, *, creates: bool = True) -> Engine:
-        if failures:
-            raise failures.pop()
-        return MemoryEngine()
-
-    monkeypatch.setattr(shards, "open_engine", open_engine)
-    monkeypatch.setattr(shards, "POLL_S", 0.001)
-    store = own_shard(settings_in(tmp_path))
-
-    assert store is not None
-    store.close()
     [said] = [line for line in caplog.messages if "does not answer" in line]
     assert said == "journal does not answer journal=kafka://host:1/orders.shards.a cause=no route"
 

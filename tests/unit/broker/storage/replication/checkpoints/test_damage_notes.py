@@ -22,6 +22,7 @@ from forebay.broker.storage.replication.engines.memory import MemoryEngine
 from forebay.broker.storage.replication.followers.upkeep import CheckpointFailed
 from forebay.broker.storage.store.contract import Family, Put
 from tests.support.storage.checkpointed import Checkpointed, content_of, follow
+from tests.support.storage.jobs import begun
 
 NEVER = threading.Event()
 STEPS = ["prepare", "take", "copy", "mark", "trim", "notes"]
@@ -168,10 +169,7 @@ def test_a_checkpoint_that_another_broker_has_overtaken_leaves_the_note(shard: C
     piece = damage(shard, ".pages")
     find(shard, piece, tmp_path / "b")
     append(shard)
-    job = shard.source.job()
-    job.prepare()
-    job.take()
-    job.copy_bulk(lambda: None)
+    job = begun(shard.source.job())
     Marks(shard.engine).add(Mark(1, "0000000001-rival", 3, 1, "", 2, 1))
 
     with pytest.raises(CheckpointFailed, match="another broker has made checkpoint 1"):

@@ -25,6 +25,7 @@ from forebay.broker.storage.replication.engines.memory import MemoryEngine
 from forebay.broker.storage.replication.followers.upkeep import CheckpointFailed
 from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Put
 from tests.support.storage.checkpointed import Checkpointed, Stop, content_of, follow, page_of
+from tests.support.storage.jobs import begun
 
 NEVER = threading.Event()
 
@@ -186,10 +187,7 @@ def test_a_checkpoint_whose_mark_may_exist_keeps_its_files(
 
 
 def test_of_two_brokers_that_make_the_same_checkpoint_one_gives_up_and_leaves_nothing(shard: Checkpointed) -> None:
-    job = shard.source.job()
-    job.prepare()
-    job.take()
-    job.copy_bulk(lambda: None)
+    job = begun(shard.source.job())
     Marks(shard.engine).add(Mark(0, "0000000000-rival", 3, 1, "", 2, 1))
 
     with pytest.raises(CheckpointFailed, match="another broker has made checkpoint 0"):
@@ -201,10 +199,7 @@ def test_of_two_brokers_that_make_the_same_checkpoint_one_gives_up_and_leaves_no
 
 
 def test_a_checkpoint_whose_files_another_broker_has_deleted_meanwhile_is_given_up(shard: Checkpointed) -> None:
-    job = shard.source.job()
-    job.prepare()
-    job.take()
-    job.copy_bulk(lambda: None)
+    job = begun(shard.source.job())
     shard.check_point()
 
     with pytest.raises(CheckpointFailed, match="was deleted before it was complete"):

@@ -29,20 +29,41 @@ MESSAGE_BYTES_MIN: Final = 64 << 10
 OVERHEAD_BYTES: Final = 4 << 10
 """Room for the header and Kafka's own fields in a message."""
 IN_SYNC: Final = "min.insync.replicas"
-UNCLEAN: Final = "unclean.leader.election.enable"
-SETTINGS: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1", UNCLEAN: "false"}
-"""Settings without which records could be lost; a topic must have them."""
+KEEPS: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""Settings of a topic that keeps its records until brokers delete them."""
+LEADS: Final = {"unclean.leader.election.enable": "false"}
+"""Setting of Kafka without which a replica that is behind could take confirmed records away."""
 FLUSH: Final = "flush.messages"
 """Messages of which the last one makes a replica sync its files; 1 for each."""
 WRITE_CACHING: Final = "write.caching"
-"""Setting of Redpanda, which has the two above it not: a majority of the replicas confirms, by Raft.
+"""Setting of Redpanda; true lets a replica confirm what it has not synced.
 
-Each has synced a message before, unless this is true.
+The value `disabled` is false for the whole cluster.
 """
-NO_CACHE: Final = "disabled"
-"""Value of it where the cluster forbids it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A system with the protocol of Kafka, by the settings that its topics have."""
+
+    required: Mapping[str, str]
+    """Settings without which records could be lost."""
+
+    syncs: str
+    """Setting that decides whether a replica syncs a message before it confirms it."""
+
+    on_disk: frozenset[str]
+    """Values of it with which it does."""
+
+    in_sync: str = ""
+    """Setting of the replicas that confirm a message; empty where a majority does."""
+
+
+KAFKA: Final = Product({**KEEPS, **LEADS}, FLUSH, frozenset({"1"}), IN_SYNC)
+REDPANDA: Final = Product(KEEPS, WRITE_CACHING, frozenset({"false", "disabled"}))
+"""Its replicas agree by Raft, so none that is behind a majority leads."""
 CREATED_WITH: Final = {
-    **SETTINGS,
+    **KAFKA.required,
     IN_SYNC: str(IN_SYNC_MIN),
     "max.message.bytes": str(MESSAGE_BYTES + OVERHEAD_BYTES),
     "segment.bytes": str(128 << 20),
@@ -169,27 +190,24 @@ def _settings(address: KafkaAddress, admin: AdminClient, timeout_s: float) -> di
 
 def checked(address: KafkaAddress, partitions: int, replicas: int, settings: Mapping[str, str]) -> Topic:
     """Return a topic with these settings. Raises ``EngineUnsuitable`` for one that could lose records."""
-    in_sync, size = int(settings.get(IN_SYNC, 0)), int(settings.get("max.message.bytes", 0))
-    is_raft = WRITE_CACHING in settings and IN_SYNC not in settings
-    required = {name: value for name, value in SETTINGS.items() if not (is_raft and name == UNCLEAN)}
+    product = REDPANDA if WRITE_CACHING in settings and IN_SYNC not in settings else KAFKA
+    in_sync = int(settings.get(product.in_sync, 0)) if product.in_sync else replicas // 2 + 1
+    size = int(settings.get("max.message.bytes", 0))
     problems = [
         f"{name} is {settings.get(name)!r}, must be {value!r}"
-        for name, value in required.items()
+        for name, value in product.required.items()
         if settings.get(name) != value
     ]
     if partitions != 1:
         problems.append(f"it has {partitions} partitions, must have 1")
     if replicas < REPLICAS_MIN:
         problems.append(f"it has {replicas} {plural(replicas, 'replica')}, must have at least {REPLICAS_MIN}")
-    if is_raft:
-        in_sync = replicas // 2 + 1
-    elif in_sync < IN_SYNC_MIN:
-        problems.append(f"{IN_SYNC} is {in_sync}, must be at least {IN_SYNC_MIN}")
+    if product.in_sync and in_sync < IN_SYNC_MIN:
+        problems.append(f"{product.in_sync} is {in_sync}, must be at least {IN_SYNC_MIN}")
     if size < MESSAGE_BYTES_MIN + OVERHEAD_BYTES:
         problems.append(f"max.message.bytes is {size}, must be at least {MESSAGE_BYTES_MIN + OVERHEAD_BYTES}")
     if problems:
         raise EngineUnsuitable(f"journal {address}: the topic could lose records: {'; '.join(problems)}")
-    syncs, value = (WRITE_CACHING, "false") if is_raft else (FLUSH, "1")
-    found = settings.get(syncs, "0")
-    where = "on disk" if found in {value, NO_CACHE} else f"in memory, {syncs} is {found}"
+    synced = settings.get(product.syncs, "0")
+    where = "on disk" if synced in product.on_disk else f"in memory, {product.syncs} is {synced}"
     return Topic(min(size - OVERHEAD_BYTES, MESSAGE_BYTES), f"at least {in_sync} of {replicas} replicas, {where}")
