@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
+import sys
 import time
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +24,8 @@ from forebay.broker.storage.replication.replica import Replica
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.rocks.store import RocksStore
 from tests.bench.journal.places import Place
-from tests.bench.processes import own_cost, own_cost_since
-from tests.bench.values import MIB, Sample
+from tests.bench.processes import child, own_cost, own_cost_since
+from tests.bench.values import MIB, Cost, Sample
 
 PAGES: Final = 32
 """Of 1 MiB in a group."""
@@ -32,9 +35,19 @@ def measure(place: Place, folder: Path, *, size: int, rounds: int) -> list[Sampl
     """Append ``size`` bytes once, and read them into a new replica in each round."""
     engine = open_engine(place.address("read"))
     _fill(engine, size)
-    samples = [_read(engine, folder / f"replica-{number}") for number in range(rounds)]
+    samples = [_read(place, folder / f"replica-{number}") for number in range(rounds)]
     place.remove("read")
     return samples
+
+
+def _read(place: Place, directory: Path) -> Sample:
+    """Read in a process of its own: as a broker, it knows nothing of the journal before."""
+    log, words = directory.with_suffix(".log"), (place.address("read"), str(directory))
+    with child("tests.bench.journal.reading", *words, log=log, environment=place.environment) as process:
+        found = process.report()
+    shutil.rmtree(directory)
+    cost = Cost(float(found["processor_s"]), int(found["written_bytes"]))
+    return Sample(int(found["records"]), int(found["bytes"]), float(found["seconds"]), cost)
 
 
 def _fill(engine: Engine, size: int) -> None:
@@ -54,16 +67,25 @@ def _fill(engine: Engine, size: int) -> None:
             owner.append(encode(Batch(pages, [Put(Family.INDEX, b"%020d" % first, b"entry")])))
 
 
-def _read(engine: Engine, directory: Path) -> Sample:
+def main(address: str, directory: Path) -> None:
+    """Read a journal into a new replica, and print the figures."""
     with closing(RocksStore(directory)) as store:
         replica = Replica(store)
-        reader = Reader(engine, replica.place)
+        reader = Reader(open_engine(address), replica.place)
         began_s, before = time.perf_counter(), own_cost()
         for position, header, batch in reader.read():
             if position == 0:
                 replica.journal = header.owner.hex()
             if batch is not None:
                 replica.apply(batch, reader.place)
-        took_s, cost = time.perf_counter() - began_s, own_cost_since(before)
-    shutil.rmtree(directory)
-    return Sample(reader.place.position, reader.read_bytes, took_s, cost)
+        found = {
+            "seconds": time.perf_counter() - began_s,
+            **asdict(own_cost_since(before)),
+            "records": reader.place.position,
+            "bytes": reader.read_bytes,
+        }
+    print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
