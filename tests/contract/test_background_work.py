@@ -19,7 +19,7 @@ OWN_TASKS: Final = {
     "rpc/buffer/publish_stream.py": "belongs to one stream, which ends with the first of them",
     "rpc/buffer/replay_stream.py": "belongs to one stream, which ends with the first of them",
     "rpc/transport/health.py": "belongs to one watch, which ends with the first of them",
-    "storage/replication/engines/kafka/sender.py": "takes confirmations; an append after its end fails the store",
+    "storage/replication/engines/kafka/connection/sender.py": "takes confirmations; a later append fails the store",
     "storage/store/bulk/remote.py": "readers fetch for themselves what it has not fetched",
     "runtime/fleet.py": "one read of the directory, which its callers wait for",
     "runtime/sinks.py": "a deletion: its caller waits for it, and a failure is counted",

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.broker.storage.replication.engine import EngineAway
-from forebay.broker.storage.replication.engines.kafka.message import decode
-from forebay.broker.storage.replication.engines.kafka.objects import Objects
-from forebay.broker.storage.replication.engines.kafka.store import TopicStore
+from forebay.broker.storage.replication.engines.kafka.objects.message import decode
+from forebay.broker.storage.replication.engines.kafka.objects.store import TopicStore
+from forebay.broker.storage.replication.engines.kafka.objects.table import Objects
 from tests.support.storage.topic_log import MemoryLog, MemoryTopic, reclaim
 
 Simple: TypeAlias = tuple[str, Any, Any]

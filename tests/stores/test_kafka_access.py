@@ -13,7 +13,7 @@ import pytest
 
 from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineRefused
 from forebay.broker.storage.replication.engines.addresses import open_engine
-from forebay.broker.storage.replication.engines.kafka.address import parse_address
+from forebay.broker.storage.replication.engines.kafka.connection.address import parse_address
 from forebay.broker.storage.replication.engines.kafka.engine import KafkaEngine
 from forebay.broker.storage.replication.probe import probe
 from forebay.client import Client, ReplayedRecord

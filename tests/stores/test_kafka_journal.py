@@ -20,8 +20,8 @@ from forebay.broker.storage.replication.checkpoints.job import load_manifest
 from forebay.broker.storage.replication.checkpoints.loading import load
 from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineUnsuitable
 from forebay.broker.storage.replication.engines.addresses import open_engine
-from forebay.broker.storage.replication.engines.kafka.address import parse_address
-from forebay.broker.storage.replication.engines.kafka.client import TopicLog
+from forebay.broker.storage.replication.engines.kafka.connection.address import parse_address
+from forebay.broker.storage.replication.engines.kafka.connection.topic_log import TopicLog
 from forebay.broker.storage.replication.engines.kafka.engine import KafkaEngine
 from forebay.broker.storage.store.contract import Family, Put
 from tests.support.calls.eventually import until

@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 
 from forebay.broker.storage.replication.engine import Engine, EngineAway
-from forebay.broker.storage.replication.engines.kafka.address import parse_address
-from forebay.broker.storage.replication.engines.kafka.topic import open_topic
+from forebay.broker.storage.replication.engines.kafka.connection.address import parse_address
+from forebay.broker.storage.replication.engines.kafka.connection.topic import open_topic
 from tests.bench.values import MIB
 
 GROUP_PAGES: Final = 16

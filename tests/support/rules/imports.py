@@ -125,10 +125,10 @@ RULES: Final[dict[str, Rule]] = {
         frozenset({"forebay.broker.storage"}), third_party=frozenset({"obstore"})
     ),
     **{
-        f"forebay.broker.storage.replication.engines.kafka.{module}": Rule(
+        f"forebay.broker.storage.replication.engines.kafka.connection.{module}": Rule(
             frozenset({"forebay.broker.storage", "forebay.state.numbers"}), third_party=frozenset({"confluent_kafka"})
         )
-        for module in ("access", "client", "sender", "topic")
+        for module in ("access", "cursors", "sender", "topic", "topic_log", "trouble")
     },
     # Its reports are for people.
     "forebay.broker.storage.repair": Rule(

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from confluent_kafka import cimpl
 
-from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress
-from forebay.broker.storage.replication.engines.kafka.client import TopicLog
+from forebay.broker.storage.replication.engines.kafka.connection.address import KafkaAddress
+from forebay.broker.storage.replication.engines.kafka.connection.topic_log import TopicLog
 
 NODES: Final = 3
 PRODUCE: Final = 0

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from forebay.broker.storage.replication.engine import EngineAway
-from forebay.broker.storage.replication.engines.kafka.log import Delivered, LogMessage, OffsetsGone
-from forebay.broker.storage.replication.engines.kafka.reclaiming import Reclaiming
-from forebay.broker.storage.replication.engines.kafka.store import TopicStore
+from forebay.broker.storage.replication.engines.kafka.objects.log import Delivered, LogMessage, OffsetsGone
+from forebay.broker.storage.replication.engines.kafka.objects.reclaiming import Reclaiming
+from forebay.broker.storage.replication.engines.kafka.objects.store import TopicStore
 
 
 @dataclass

@@ -60,7 +60,7 @@ def _open_bucket(text: str) -> Engine:
 def _open_topic(text: str, *, creates: bool) -> Engine:
     try:
         # Imported when it is named: a broker without the extra has no journal in Kafka.
-        from forebay.broker.storage.replication.engines.kafka.address import parse_address  # noqa: PLC0415
+        from forebay.broker.storage.replication.engines.kafka.connection.address import parse_address  # noqa: PLC0415
         from forebay.broker.storage.replication.engines.kafka.engine import KafkaEngine  # noqa: PLC0415
     except ImportError as missing:
         raise EngineUnsuitable(

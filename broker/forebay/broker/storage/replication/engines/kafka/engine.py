@@ -1,8 +1,8 @@
 """Engine in a topic of Kafka with one partition, or of a system with its protocol.
 
-Records, named objects and files are objects whose messages are in the partition, see ``objects``: its order decides
-which of two writers succeeds. What is read comes from one log in one order. An answer may be late, but never mixes
-times: a reader that finds a record, and then no checkpoint above it, finds a state that the journal had.
+Records, named objects and files are objects whose messages are in the partition, see ``objects.table``: its order
+decides which of two writers succeeds. What is read comes from one log in one order. An answer may be late, but never
+mixes times: a reader that finds a record, and then no checkpoint above it, finds a state that the journal had.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Final
 
 from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.replication.engine import EngineUntrusted, name_of
-from forebay.broker.storage.replication.engines.kafka.access import ConnectionEnded
-from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress
-from forebay.broker.storage.replication.engines.kafka.client import TopicLog
-from forebay.broker.storage.replication.engines.kafka.handshake import tls_problem
-from forebay.broker.storage.replication.engines.kafka.reclaiming import GARBAGE_BYTES, Reclaiming
-from forebay.broker.storage.replication.engines.kafka.store import TIMEOUT_S, TopicStore
-from forebay.broker.storage.replication.engines.kafka.target import TopicTarget
-from forebay.broker.storage.replication.engines.kafka.topic import open_topic
+from forebay.broker.storage.replication.engines.kafka.connection.access import ConnectionEnded
+from forebay.broker.storage.replication.engines.kafka.connection.address import KafkaAddress
+from forebay.broker.storage.replication.engines.kafka.connection.handshake import tls_problem
+from forebay.broker.storage.replication.engines.kafka.connection.topic import open_topic
+from forebay.broker.storage.replication.engines.kafka.connection.topic_log import TopicLog
+from forebay.broker.storage.replication.engines.kafka.objects.reclaiming import GARBAGE_BYTES, Reclaiming
+from forebay.broker.storage.replication.engines.kafka.objects.store import TIMEOUT_S, TopicStore
+from forebay.broker.storage.replication.engines.kafka.objects.target import TopicTarget
 from forebay.broker.storage.replication.pieces import Piece
 
 RECORDS: Final = "records/"
 RACES: Final = "races/"
 NAMED: Final = "named/"
 FILES: Final = "files/"
-PROBE_RACES: Final = 20
+PROBE_RACES: Final = 5
 """Few: the order of the partition decides, whatever a node answers."""
 
 

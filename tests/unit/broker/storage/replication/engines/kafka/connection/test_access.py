@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from forebay.broker.storage.replication.engine import EngineAway, EngineRefused, EngineUntrusted
-from forebay.broker.storage.replication.engines.kafka.access import (
+from forebay.broker.storage.replication.engines.kafka.connection.access import (
     ended_by_node,
     failure_of,
     is_refusal,

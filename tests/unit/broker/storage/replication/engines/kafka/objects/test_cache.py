@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from forebay.broker.storage.replication.engines.kafka.cache import ENTRY_BYTES, MessageCache
+from forebay.broker.storage.replication.engines.kafka.objects.cache import ENTRY_BYTES, MessageCache
 
 
 def test_the_oldest_values_are_left_out_once_there_are_too_many_bytes() -> None:

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from forebay.broker.storage.replication.engines.kafka.carrying import best_cut
-from forebay.broker.storage.replication.engines.kafka.store import TopicStore
+from forebay.broker.storage.replication.engines.kafka.objects.carrying import best_cut
+from forebay.broker.storage.replication.engines.kafka.objects.store import TopicStore
 
 GARBAGE_BYTES: Final = 64 << 20
 """Least bytes that are freed at once."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from forebay.broker.storage.replication.engines.kafka.objects import Objects, StoredObject
+from forebay.broker.storage.replication.engines.kafka.objects.table import Objects, StoredObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from forebay.broker.storage.replication.engine import EngineAway, EngineUnsuitable
-from forebay.broker.storage.replication.engines.kafka.message import MAGIC, Header, MessageKind, encode
+from forebay.broker.storage.replication.engines.kafka.objects.message import MAGIC, Header, MessageKind, encode
 from tests.support.storage.topic_log import MemoryTopic, content_of, opened, reclaim
 
 PART_BYTES = 4

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.storage.replication.engine import EngineUnsuitable
-from forebay.broker.storage.replication.engines.kafka.address import parse_address
+from forebay.broker.storage.replication.engines.kafka.connection.address import parse_address
 
 
 def test_an_address_names_servers_and_a_topic() -> None:

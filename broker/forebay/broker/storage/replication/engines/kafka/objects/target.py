@@ -8,7 +8,7 @@ from typing import Final
 
 from forebay.broker.storage.backup.errors import TargetFailed
 from forebay.broker.storage.replication.engine import EngineError
-from forebay.broker.storage.replication.engines.kafka.store import TopicStore
+from forebay.broker.storage.replication.engines.kafka.objects.store import TopicStore
 
 
 class TopicTarget:

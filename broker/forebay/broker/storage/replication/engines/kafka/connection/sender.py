@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from forebay.broker.storage.replication.engines.kafka.access import reason_of
+from forebay.broker.storage.replication.engines.kafka.connection.access import reason_of
 
 POLL_S: Final = 0.2
 RIGHT: Final = "Write on the topic"

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from itertools import count
 
-from forebay.broker.storage.replication.engines.kafka.message import Header, MessageKind
-from forebay.broker.storage.replication.engines.kafka.objects import Change, Objects
+from forebay.broker.storage.replication.engines.kafka.objects.message import Header, MessageKind
+from forebay.broker.storage.replication.engines.kafka.objects.table import Change, Objects
 
 CREATE, PUT, DELETE, CARRY, ABANDON = MessageKind
 NUMBERS = count()

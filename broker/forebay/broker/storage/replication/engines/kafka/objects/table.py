@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from forebay.broker.storage.replication.engines.kafka.message import Header, MessageKind
+from forebay.broker.storage.replication.engines.kafka.objects.message import Header, MessageKind
 from forebay.broker.storage.replication.record import HEADER_BYTES
 
 SEPARATOR: Final = b"\n"

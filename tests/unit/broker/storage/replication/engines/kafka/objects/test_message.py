@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.broker.storage.replication.engines.kafka.message import Header, MessageKind, MessageUnknown, decode, encode
+from forebay.broker.storage.replication.engines.kafka.objects.message import (
+    Header,
+    MessageKind,
+    MessageUnknown,
+    decode,
+    encode,
+)
 
 U32, U64 = st.integers(0, 2**32 - 2), st.integers(0, 2**64 - 1)
 

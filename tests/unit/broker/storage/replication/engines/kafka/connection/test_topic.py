@@ -5,8 +5,8 @@ from math import ceil
 import pytest
 
 from forebay.broker.storage.replication.engine import EngineUnsuitable
-from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress
-from forebay.broker.storage.replication.engines.kafka.topic import CREATED_WITH, MESSAGE_BYTES, checked
+from forebay.broker.storage.replication.engines.kafka.connection.address import KafkaAddress
+from forebay.broker.storage.replication.engines.kafka.connection.topic import CREATED_WITH, MESSAGE_BYTES, checked
 from forebay.broker.storage.replication.owner import CHUNK_BYTES
 from forebay.broker.storage.replication.record import HEADER_BYTES
 

@@ -17,8 +17,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from forebay.broker.storage.replication.engine import EngineAway, EngineRefused, EngineUnsuitable, EngineUntrusted
-from forebay.broker.storage.replication.engines.kafka.access import ConnectionEnded, failure_of, reason_of
-from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress
+from forebay.broker.storage.replication.engines.kafka.connection.access import ConnectionEnded, failure_of, reason_of
+from forebay.broker.storage.replication.engines.kafka.connection.address import KafkaAddress
 from forebay.state.numbers import plural
 
 REPLICAS_MIN: Final = 3

@@ -15,10 +15,16 @@ from functools import partial
 from typing import Final, TypeVar
 
 from forebay.broker.storage.replication.engine import EngineAway, EngineUnsuitable
-from forebay.broker.storage.replication.engines.kafka.cache import MessageCache
-from forebay.broker.storage.replication.engines.kafka.log import Log, LogMessage, OffsetsGone
-from forebay.broker.storage.replication.engines.kafka.message import Header, MessageKind, MessageUnknown, decode, encode
-from forebay.broker.storage.replication.engines.kafka.objects import SEPARATOR, Change, Objects, StoredObject
+from forebay.broker.storage.replication.engines.kafka.objects.cache import MessageCache
+from forebay.broker.storage.replication.engines.kafka.objects.log import Log, LogMessage, OffsetsGone
+from forebay.broker.storage.replication.engines.kafka.objects.message import (
+    Header,
+    MessageKind,
+    MessageUnknown,
+    decode,
+    encode,
+)
+from forebay.broker.storage.replication.engines.kafka.objects.table import SEPARATOR, Change, Objects, StoredObject
 from forebay.broker.storage.replication.pieces import Piece
 from forebay.broker.storage.replication.record import HEADER_BYTES
 
@@ -334,6 +340,8 @@ class TopicStore:
         A new table is read to the end in any case: what it finds before does not count.
         """
         with self._reads_end:
+            if end is not None and self._knows(end):
+                return  # another thread has read it meanwhile
             try:
                 for _ in range(READS_MAX):
                     if self._read_on(end):
@@ -343,6 +351,12 @@ class TopicStore:
                     self._errors += 1
                 raise
         raise self._log.away("the topic is cut again and again")
+
+    def _knows(self, end: int) -> bool:
+        """Return whether everything below an offset is known, without an error since then."""
+        with self._changed:
+            is_checked = not self._broken and self._errors == self._errors_checked
+            return is_checked and self._objects is not None and self._objects.end >= end
 
     def _read_on(self, end: int | None) -> bool:
         """Read the log as ``_read_end`` does; returns False if it was cut meanwhile."""

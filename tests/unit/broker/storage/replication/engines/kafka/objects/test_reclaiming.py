@@ -6,8 +6,8 @@ from threading import Event
 import pytest
 
 from forebay.broker.storage.replication.engine import EngineAway
-from forebay.broker.storage.replication.engines.kafka.reclaiming import Reclaiming
-from forebay.broker.storage.replication.engines.kafka.store import TopicStore
+from forebay.broker.storage.replication.engines.kafka.objects.reclaiming import Reclaiming
+from forebay.broker.storage.replication.engines.kafka.objects.store import TopicStore
 from tests.support.storage.topic_log import MemoryCursor, MemoryTopic, content_of, opened, reclaim
 
 PART_BYTES = 4

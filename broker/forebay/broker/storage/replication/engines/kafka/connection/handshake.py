@@ -14,8 +14,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from forebay.broker.storage.replication.engine import EngineAway, EngineRefused, EngineUntrusted
-from forebay.broker.storage.replication.engines.kafka.access import CERTIFICATE_REMEDY
-from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress
+from forebay.broker.storage.replication.engines.kafka.connection.access import CERTIFICATE_REMEDY
+from forebay.broker.storage.replication.engines.kafka.connection.address import KafkaAddress
 
 LOOK_S: Final = 1.0
 """Time limit of each step of the check of one node."""

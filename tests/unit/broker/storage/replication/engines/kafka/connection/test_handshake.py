@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.storage.replication.engine import EngineRefused, EngineUntrusted
-from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress
-from forebay.broker.storage.replication.engines.kafka.handshake import tls_problem
+from forebay.broker.storage.replication.engines.kafka.connection.address import KafkaAddress
+from forebay.broker.storage.replication.engines.kafka.connection.handshake import tls_problem
 from tests.support.certificates import Authority, Pair
 
 

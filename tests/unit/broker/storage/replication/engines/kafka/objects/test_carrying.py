@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from forebay.broker.storage.replication.engines.kafka.carrying import best_cut
-from forebay.broker.storage.replication.engines.kafka.message import Header, MessageKind
-from forebay.broker.storage.replication.engines.kafka.objects import Objects
+from forebay.broker.storage.replication.engines.kafka.objects.carrying import best_cut
+from forebay.broker.storage.replication.engines.kafka.objects.message import Header, MessageKind
+from forebay.broker.storage.replication.engines.kafka.objects.table import Objects
 
 
 def objects_of(*names: str, size: int = 10) -> Objects:

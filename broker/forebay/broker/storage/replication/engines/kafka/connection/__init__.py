@@ -1,0 +1,1 @@
+"""Connection to the nodes of Kafka, or of a system with its protocol."""

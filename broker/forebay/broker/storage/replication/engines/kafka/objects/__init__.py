@@ -1,0 +1,1 @@
+"""Objects by name in the messages of a topic."""
