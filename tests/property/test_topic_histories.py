@@ -1,7 +1,7 @@
 """Random histories of several writers on one topic: creations, replacements, deletions, cuts, crashes, late messages.
 
-Whatever was cut, every reader finds the same objects with the same bytes, and exactly one of several creations of one
-name has succeeded.
+Whatever was cut, and from whichever index it begins, every reader finds the same objects with the same bytes, and
+exactly one of several creations of one name has succeeded.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.broker.storage.replication.engine import EngineAway
+from forebay.broker.storage.replication.engines.kafka.objects.index import INDEX
 from forebay.broker.storage.replication.engines.kafka.objects.message import decode
 from forebay.broker.storage.replication.engines.kafka.objects.store import TopicStore
 from forebay.broker.storage.replication.engines.kafka.objects.table import Objects
@@ -30,6 +31,7 @@ SIMPLE = st.one_of(
     st.tuples(st.just("put"), NAMES, CONTENTS),
     st.tuples(st.just("delete"), st.lists(NAMES, min_size=1, max_size=3), st.none()),
     *[st.tuples(st.just("reclaim"), st.none(), st.none())] * 2,
+    st.tuples(st.just("index"), st.none(), st.none()),
     st.tuples(st.just("read"), NAMES, st.none()),
     st.tuples(st.just("reopen"), st.none(), st.none()),
     st.tuples(st.just("foreign"), st.none(), CONTENTS),
@@ -101,6 +103,8 @@ class Histories:
                 store.delete(name)
             case "reclaim":
                 reclaim(store, GARBAGE_BYTES)
+            case "index":
+                store.write_index()
             case "read":
                 found = store.find(name)
                 if fault:  # all others are still
@@ -126,7 +130,11 @@ def uncut(topic: MemoryTopic) -> dict[str, bytes]:
     objects = Objects(0)
     for _, key, value in topic.uncut:
         objects.take(decode(key), len(value), value)
-    return {found.name: b"".join(topic.uncut[offset].value for offset in found.offsets) for found in objects.below("")}
+    return {
+        found.name: b"".join(topic.uncut[offset].value for offset in found.offsets)
+        for found in objects.below("")
+        if found.name != INDEX
+    }
 
 
 def after(objects: dict[str, bytes], simple: Simple) -> dict[str, bytes]:
@@ -143,7 +151,7 @@ def after(objects: dict[str, bytes], simple: Simple) -> dict[str, bytes]:
 
 
 def contents(store: TopicStore) -> dict[str, bytes]:
-    return {found.name: b"".join(store.parts(found)) for found in store.below("")}
+    return {found.name: b"".join(store.parts(found)) for found in store.below("") if found.name != INDEX}
 
 
 @settings(max_examples=150, deadline=None)

@@ -23,6 +23,7 @@ from forebay.broker.storage.replication.engines.addresses import open_engine
 from forebay.broker.storage.replication.engines.kafka.connection.address import parse_address
 from forebay.broker.storage.replication.engines.kafka.connection.topic_log import TopicLog
 from forebay.broker.storage.replication.engines.kafka.engine import KafkaEngine
+from forebay.broker.storage.replication.engines.kafka.objects.index import find_index
 from forebay.broker.storage.store.contract import Family, Put
 from tests.support.calls.eventually import until
 from tests.support.processes.broker import serve_command
@@ -283,6 +284,27 @@ def test_garbage_is_deleted_at_the_begin_of_the_topic(cluster: KafkaCluster) -> 
         assert read_all(reader) == []
     owner.append(batch_of(1))
     assert read_all(other) == [1]
+    owner.close()
+
+
+def test_a_broker_that_begins_at_an_index_finds_what_was_before_it(cluster: KafkaCluster) -> None:
+    address = parse_address(cluster.url(topic()))
+    engine = KafkaEngine(address, index_bytes=1 << 20)
+    owner = take_over(engine, b"a")
+    for number in range(300):
+        owner.append(batch_of(number))
+    engine.files().put("pages", [b"x" * (6 << 20)])  # of two messages, after which an index is due
+    owner.append(batch_of(300))
+
+    log = TopicLog(address, 30.0)
+    assert find_index(log.tail.read, *log.ends()) is not None
+    late = KafkaEngine(address)
+
+    assert read_all(late) == list(range(301))
+    assert b"".join(late.files().get("pages")) == b"x" * (6 << 20)
+    assert not late.create(5, [b"of a former owner"])
+    owner.append(batch_of(301))
+    assert read_all(late) == list(range(302))
     owner.close()
 
 

@@ -153,6 +153,18 @@ class EngineConformance:
             list(engine.files().get("0-a/files/db/1"))
         assert not list(engine.sizes(0, 1 << 63))
 
+    def test_an_index_changes_nothing_that_is_read(self, engine: Engine) -> None:
+        engine.create(0, [b"record"])
+        engine.create_named("marks/1", b"mark")
+        engine.files().put("0-a/manifest", [b"file"])
+
+        engine.index()
+
+        assert engine.read(0) == b"record"
+        assert engine.names("marks") == ["marks/1"]
+        assert list(engine.files().names()) == ["0-a/manifest"]
+        assert list(engine.sizes(0, 1 << 63)) == [(0, 6)]
+
     def test_checkpoint_and_trim_leave_an_empty_disk_everything(self, engine: Engine) -> None:
         owner = take_over(engine, b"a")
         for number in range(3):

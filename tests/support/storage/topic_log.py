@@ -68,18 +68,23 @@ class MemoryCursor:
     def __init__(self, topic: MemoryTopic, at_once: int) -> None:
         self._topic = topic
         self._at_once = at_once
-        self.reads = 0
+        self.offsets: list[int] = []
+        """Those of its reads, in order."""
         self.ahead: list[LogMessage] = []
         """Messages that were fetched before they were asked for, and perhaps deleted since."""
 
     def read(self, offset: int) -> list[LogMessage]:
-        self.reads += 1
+        self.offsets.append(offset)
         if self.ahead and self.ahead[0].offset == offset:
             found, self.ahead = self.ahead[: self._at_once], self.ahead[self._at_once :]
             return found
         if not self._topic.begin <= offset <= self._topic.end:
             raise OffsetsGone(f"{offset} is not in {self._topic.begin} to {self._topic.end}")
         return [message for message in self._topic.messages if message.offset >= offset][: self._at_once]
+
+    @property
+    def reads(self) -> int:
+        return len(self.offsets)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -142,11 +147,15 @@ class MemoryLog:
 
 
 def opened(
-    topic: MemoryTopic, part_bytes: int = 8, *, clock: Callable[[], float] = time.monotonic
+    topic: MemoryTopic,
+    part_bytes: int = 8,
+    *,
+    index_bytes: int = 1 << 20,
+    clock: Callable[[], float] = time.monotonic,
 ) -> tuple[TopicStore, MemoryLog]:
     """Open a store of a topic, with small messages and a short time limit."""
     log = MemoryLog(topic)
-    return TopicStore(log, "topic", part_bytes, timeout_s=0.05, clock=clock), log
+    return TopicStore(log, "topic", part_bytes, index_bytes=index_bytes, timeout_s=0.05, clock=clock), log
 
 
 def content_of(store: TopicStore, name: str) -> bytes | None:

@@ -127,6 +127,13 @@ class Engine(Protocol):
         """
         ...
 
+    def index(self) -> None:
+        """Write an index of all that is here where a process that begins would read everything, if one is due.
+
+        Called every few seconds by processes that serve or follow. Raises ``EngineAway``.
+        """
+        ...
+
     def create_named(self, name: str, content: bytes) -> bool:
         """Add a small object `FOLDER/NAME` beside the records, as ``create`` does."""
         ...

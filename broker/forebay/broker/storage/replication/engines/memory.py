@@ -124,6 +124,9 @@ class MemoryEngine:
     def reclaim(self, stop: threading.Event) -> None:
         """Do nothing: a deletion releases the space; see ``Engine.reclaim``."""
 
+    def index(self) -> None:
+        """Do nothing: names are listed; see ``Engine.index``."""
+
     def create_named(self, name: str, content: bytes) -> bool:
         """See ``Engine.create_named``."""
         self._answer()

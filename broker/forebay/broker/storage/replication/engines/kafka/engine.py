@@ -19,6 +19,7 @@ from forebay.broker.storage.replication.engines.kafka.connection.address import 
 from forebay.broker.storage.replication.engines.kafka.connection.handshake import tls_problem
 from forebay.broker.storage.replication.engines.kafka.connection.topic import open_topic
 from forebay.broker.storage.replication.engines.kafka.connection.topic_log import TopicLog
+from forebay.broker.storage.replication.engines.kafka.objects.index import INDEX_BYTES
 from forebay.broker.storage.replication.engines.kafka.objects.reclaiming import GARBAGE_BYTES, Reclaiming
 from forebay.broker.storage.replication.engines.kafka.objects.store import TIMEOUT_S, TopicStore
 from forebay.broker.storage.replication.engines.kafka.objects.target import TopicTarget
@@ -35,7 +36,14 @@ PROBE_RACES: Final = 5
 class KafkaEngine:
     """``Engine`` in a topic."""
 
-    def __init__(self, address: KafkaAddress, *, creates: bool = True, garbage_bytes: int = GARBAGE_BYTES) -> None:
+    def __init__(
+        self,
+        address: KafkaAddress,
+        *,
+        creates: bool = True,
+        garbage_bytes: int = GARBAGE_BYTES,
+        index_bytes: int = INDEX_BYTES,
+    ) -> None:
         """Create the topic if it does not exist, unless ``creates`` is False.
 
         Raises ``EngineUnsuitable`` for a topic that could lose records, ``EngineAway``, and ``FileNotFoundError``.
@@ -55,7 +63,7 @@ class KafkaEngine:
             failed.pop_all()
         self.durability: Final = topic.durability
         self.races: Final = PROBE_RACES
-        self._store: Final = TopicStore(log, self.address, topic.message_bytes)
+        self._store: Final = TopicStore(log, self.address, topic.message_bytes, index_bytes=index_bytes)
         self._reclaiming: Final = Reclaiming(self._store, garbage_bytes=garbage_bytes)
 
     def create(self, position: int, pieces: Sequence[Piece]) -> bool:
@@ -87,6 +95,10 @@ class KafkaEngine:
     def reclaim(self, stop: threading.Event) -> None:
         """See ``Engine.reclaim``."""
         self._reclaiming.run(stop)
+
+    def index(self) -> None:
+        """See ``Engine.index``."""
+        self._store.index()
 
     def create_named(self, name: str, content: bytes) -> bool:
         """See ``Engine.create_named``."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from forebay.broker.storage.replication.engines.kafka.objects.carrying import best_cut
+from forebay.broker.storage.replication.engines.kafka.objects.index import INDEX
 from forebay.broker.storage.replication.engines.kafka.objects.store import TopicStore
 
 GARBAGE_BYTES: Final = 64 << 20
@@ -60,6 +61,9 @@ class Reclaiming:
             if cut is None:
                 return 0
             for found in cut.carried:
+                if found.name == INDEX:
+                    self._store.delete([INDEX])  # it is written again after the cut
+                    continue
                 try:
                     self._store.carry(found, cut.base, self._until(stop, self._store.parts(found)))
                 except (FileNotFoundError, _Stopped):
@@ -68,6 +72,7 @@ class Reclaiming:
             if stop.is_set() or self._store.look(lambda objects: objects.lowest()) < cut.base:
                 return 0
             self._store.cut(cut.base)
+            self._store.write_index()
             return cut.freed_bytes
         finally:
             self._works.release()

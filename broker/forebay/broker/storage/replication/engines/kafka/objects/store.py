@@ -6,6 +6,7 @@ the partition is: own messages are known without a read, and what others wrote b
 
 from __future__ import annotations
 
+import logging
 import secrets
 import threading
 import time
@@ -16,6 +17,15 @@ from typing import Final, TypeVar
 
 from forebay.broker.storage.replication.engine import EngineAway, EngineUnsuitable
 from forebay.broker.storage.replication.engines.kafka.objects.cache import MessageCache
+from forebay.broker.storage.replication.engines.kafka.objects.index import (
+    INDEX,
+    INDEX_BYTES,
+    IndexDamaged,
+    decode_index,
+    encode_index,
+    find_index,
+    index_is_due,
+)
 from forebay.broker.storage.replication.engines.kafka.objects.log import Log, LogMessage, OffsetsGone
 from forebay.broker.storage.replication.engines.kafka.objects.message import (
     Header,
@@ -28,6 +38,7 @@ from forebay.broker.storage.replication.engines.kafka.objects.table import SEPAR
 from forebay.broker.storage.replication.pieces import Piece
 from forebay.broker.storage.replication.record import HEADER_BYTES
 
+_log: Final = logging.getLogger(__name__)
 TIMEOUT_S: Final = 15.0
 """Time limit of one request, and of a read without progress; the caller repeats it."""
 LOST_END: Final = "it lost its end or was recreated; restart the broker when it is restored"
@@ -72,16 +83,18 @@ class TopicStore:
         name: str,
         part_bytes: int,
         *,
+        index_bytes: int = INDEX_BYTES,
         timeout_s: float = TIMEOUT_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``name`` is that of the topic in errors, ``part_bytes`` the largest value of a message.
 
-        ``clock`` tells the age of what is known, in seconds.
+        After ``index_bytes`` of messages another index is due. ``clock`` tells the age of what is known, in seconds.
         """
         self._log: Final = log
         self._name: Final = name
         self._part_bytes: Final = part_bytes
+        self._index_bytes: Final = index_bytes
         self._timeout_s: Final = timeout_s
         self._clock: Final = clock
         self._writer: Final = secrets.randbits(64)
@@ -421,9 +434,9 @@ class TopicStore:
         Own changes that have been sent meanwhile, and are not known to have an effect, end with an error: what they met
         may have been cut.
         """
-        objects = Objects(begin)
         with self._changed:
             self.cache.clear()
+        objects = self._indexed(begin, end) or Objects(begin)
         self._read_to(objects, end, notes=False)
         with self._changed:
             for pending in self._pending.values():
@@ -432,6 +445,23 @@ class TopicStore:
             self._objects = objects
             self._changed.notify_all()
         return objects
+
+    def _indexed(self, begin: int, end: int) -> Objects | None:
+        """Return the table of the newest index, None without a usable one. Raises ``OffsetsGone``."""
+        content = find_index(self._read_tail, begin, end)
+        if content is None:
+            return None
+        try:
+            state = decode_index(content)
+        except IndexDamaged as damage:
+            _log.error(
+                "index of a topic is damaged, the topic is read as a whole journal=%s cause=%s", self._name, damage
+            )
+            return None
+        at, key = state.last
+        if at < begin or self._read_tail(at)[0].key != key:
+            return None  # it is older than the last cut, or of another topic
+        return Objects.of(state)
 
     def _read_to(self, objects: Objects, end: int, *, notes: bool = True) -> None:
         """Take the messages up to an offset. Raises ``OffsetsGone``."""
@@ -463,6 +493,19 @@ class TopicStore:
         if notes:
             self._note(change)
         self.cache.keep(offset, value)
+
+    # -- index
+
+    def index(self) -> None:
+        """Write an index, if one is due."""
+        if self.look(partial(index_is_due, index_bytes=self._index_bytes)):
+            self.write_index()
+
+    def write_index(self) -> None:
+        """Write an index as of now, from which readers that begin later read on."""
+        state = self.look(lambda objects: objects.state())
+        if state is not None:
+            self.put(INDEX, [encode_index(state)])
 
     # -- space
 

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from operator import sub
 from typing import Final
 
 from forebay.broker.storage.replication.engines.kafka.objects.message import Header, MessageKind
@@ -57,7 +59,7 @@ class Change:
 
 
 @dataclass(slots=True)
-class _Incomplete:
+class Incomplete:
     """Parts of a change so far."""
 
     offsets: dict[int, int] = field(default_factory=dict)
@@ -67,6 +69,30 @@ class _Incomplete:
     size: int = 0
     begin: bytes = b""
     names: dict[int, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """All that ``Objects`` knows, at an offset."""
+
+    begin: int
+    """First offset that is not cut."""
+
+    base: int
+    sizes: array[int]
+    """Bytes of each message, from ``begin`` on."""
+
+    objects: list[StoredObject]
+    changed: dict[str, int]
+    incomplete: dict[tuple[int, int], Incomplete]
+    carried_end: int
+    last: tuple[int, bytes]
+    """Offset and key of the last message."""
+
+    @property
+    def end(self) -> int:
+        """Offset of the next message."""
+        return self.begin + len(self.sizes)
 
 
 class Objects:
@@ -79,7 +105,7 @@ class Objects:
         self._objects: dict[str, StoredObject] = {}
         self._changed: dict[str, int] = {}
         """Offset of the last PUT or DELETE by name, which an older CARRY does not undo."""
-        self._incomplete: dict[tuple[int, int], _Incomplete] = {}
+        self._incomplete: dict[tuple[int, int], Incomplete] = {}
         self._sizes = array("Q", [0])
         """Bytes of all messages before each offset, from ``begin`` on."""
         self._sizes_begin = begin
@@ -89,6 +115,35 @@ class Objects:
         """Bytes of all objects."""
         self.last: tuple[int, bytes | None] | None = None
         """Offset and key of the last message, None before the first one; noted by who takes messages."""
+
+    @classmethod
+    def of(cls, state: TableState) -> Objects:
+        """Return a table in a state."""
+        found = cls(state.begin)
+        found._base, found.carried_end, found.last = state.base, state.carried_end, state.last
+        found._objects = {each.name: each for each in state.objects}
+        found._changed, found._incomplete = state.changed, state.incomplete
+        found._sizes = array("Q", accumulate(state.sizes, initial=0))
+        found.live_bytes = sum(each.size for each in state.objects)
+        return found
+
+    def state(self) -> TableState | None:
+        """Return a copy of the state, None before the first message of a broker."""
+        if self.last is None or self.last[1] is None:
+            return None
+        return TableState(
+            self._sizes_begin,
+            self._base,
+            array("I", map(sub, self._sizes[1:], self._sizes)),
+            list(self._objects.values()),
+            dict(self._changed),
+            {
+                key: replace(one, offsets=dict(one.offsets), names=dict(one.names))
+                for key, one in self._incomplete.items()
+            },
+            self.carried_end,
+            (self.last[0], self.last[1]),
+        )
 
     @property
     def end(self) -> int:
@@ -160,10 +215,10 @@ class Objects:
             return None
         return Change(header.writer, header.number, self._effect(header, parts, at))
 
-    def _completed(self, header: Header, size: int, content: bytes, at: int) -> _Incomplete | None:
+    def _completed(self, header: Header, size: int, content: bytes, at: int) -> Incomplete | None:
         """Return the parts of a change if this message is the last one that was missing."""
         key = (header.writer, header.number)
-        found = self._incomplete.setdefault(key, _Incomplete())
+        found = self._incomplete.setdefault(key, Incomplete())
         if header.part in found.offsets:
             return None  # Kafka's client has sent it twice
         found.offsets[header.part] = at
@@ -178,7 +233,7 @@ class Objects:
         del self._incomplete[key]
         return found
 
-    def _effect(self, header: Header, parts: _Incomplete, at: int) -> bool:
+    def _effect(self, header: Header, parts: Incomplete, at: int) -> bool:
         """Return whether a change has an effect, which it gets."""
         offsets = tuple(parts.offsets[part] for part in range(parts.parts))
         match header.kind:

@@ -32,6 +32,7 @@ class TopicTarget:
         """See ``Target.put``."""
         with _failing():
             self._store.put(self._folder + name, (bytes(chunk) for chunk in chunks))  # a chunk may be used again
+            self._store.index()
 
     def get(self, name: str) -> Iterator[bytes]:
         """See ``Target.get``."""

@@ -6,6 +6,8 @@ from threading import Event
 import pytest
 
 from forebay.broker.storage.replication.engine import EngineAway
+from forebay.broker.storage.replication.engines.kafka.objects.index import INDEX
+from forebay.broker.storage.replication.engines.kafka.objects.message import MessageKind, decode
 from forebay.broker.storage.replication.engines.kafka.objects.reclaiming import Reclaiming
 from forebay.broker.storage.replication.engines.kafka.objects.store import TopicStore
 from tests.support.storage.topic_log import MemoryCursor, MemoryTopic, content_of, opened, reclaim
@@ -124,7 +126,7 @@ def test_a_change_that_its_writer_left_is_ended_before_a_cut_and_has_no_effect_t
         other.put("file", pieces())
 
     for reader in (store, other, opened(topic)[0]):
-        assert [found.name for found in reader.below("")] == ["hint"]
+        assert {found.name for found in reader.below("")} == {"hint", INDEX}
 
 
 def test_nothing_is_cut_whose_carry_was_ended_by_another_broker_meanwhile() -> None:
@@ -199,3 +201,20 @@ def fill(store: TopicStore) -> None:
     """Append garbage."""
     for _ in range(20):
         store.put("files/replaced", [b"1234"])
+
+
+def test_an_index_is_not_carried_but_written_again_after_the_cut() -> None:
+    topic = MemoryTopic()
+    store, _ = opened(topic)
+    store.create("fence", [b"first"])
+    store.write_index()
+    for number in range(400):
+        store.put("hint", [b"%d" % number])
+
+    assert reclaim(store) > 0
+
+    headers = [decode(message.key) for message in topic.messages]
+    assert {header.kind for header in headers if header is not None and header.name == INDEX} == {MessageKind.PUT}
+    late, _ = opened(topic)
+    assert content_of(late, "fence") == b"first"
+    assert content_of(late, "hint") == b"399"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from forebay.broker.storage.replication.engine import EngineAway, EngineUnsuitable
+from forebay.broker.storage.replication.engines.kafka.objects.index import INDEX
 from forebay.broker.storage.replication.engines.kafka.objects.message import MAGIC, Header, MessageKind, encode
 from tests.support.storage.topic_log import MemoryTopic, content_of, opened, reclaim
 
@@ -341,3 +342,82 @@ def test_a_reader_that_has_fetched_what_was_cut_meanwhile_begins_again_behind_th
     assert not store.create("new", [b"2"])
     assert store.incomplete() == {}
     assert content_of(store, "new") == b"2"
+
+
+def test_a_reader_begins_at_the_newest_index() -> None:
+    topic = MemoryTopic()
+    store, _ = opened(topic, 1_000)
+    for number in range(500):
+        store.create(f"n{number}", [b"%d" % number])
+    store.write_index()
+    store.create("after", [b"it"])
+    late, log = opened(topic, 1_000)
+
+    assert content_of(late, "after") == b"it"
+    assert content_of(late, "n7") == b"7"
+    assert not late.create("n8", [b"of a former owner"])
+    assert min(log.tail.offsets) >= 490
+
+
+def test_an_index_is_due_once_enough_was_written_after_the_one_before() -> None:
+    store, _ = opened(MemoryTopic(), index_bytes=100)
+
+    def written() -> int | None:
+        store.index()
+        found = store.find(INDEX)
+        return found.origin if found is not None else None
+
+    store.create("a", [b"x" * 99])
+    assert written() is None
+    store.create("b", [b"x"])
+    first = written()
+    assert first is not None
+    store.create("c", [b"x" * 200])
+    assert written() == first, "less than its own bytes, several times"
+    store.create("d", [b"x" * 4_000])
+    assert written() != first
+
+
+def test_an_index_that_is_damaged_is_not_used(caplog: pytest.LogCaptureFixture) -> None:
+    topic = MemoryTopic()
+    store, _ = opened(topic)
+    store.create("a", [b"first"])
+    store.put(INDEX, [b"damaged"])
+
+    assert content_of(opened(topic)[0], "a") == b"first"
+    assert "index of a topic is damaged, the topic is read as a whole" in caplog.text
+
+
+def test_an_index_from_before_the_last_cut_is_not_used() -> None:
+    topic = MemoryTopic()
+    store, _ = opened(topic)
+    store.put("hint", [b"old"])
+    store.write_index()
+    index = [message for message in topic.messages if message.offset > 0]
+    store.put("hint", [b"new"])
+    topic.cut(index[0].offset)
+
+    late, _ = opened(topic)
+
+    assert content_of(late, "hint") == b"new"
+    assert [found.name for found in late.below("h")] == ["hint"]
+
+
+def test_an_index_of_messages_that_the_topic_has_lost_is_not_used() -> None:
+    topic = MemoryTopic()
+    store, _ = opened(topic)
+    store.create("a", [b"first"])
+    store.create("b", [b"lost"])
+    store.write_index()
+    index = [(key, value) for _, key, value in topic.messages[2:]]
+    topic.lose(len(topic.messages) - 1)
+    other, _ = opened(topic)
+    other.create("c", [b"second"])
+    for key, value in index:
+        assert key is not None
+        topic.add(key, value)
+
+    late, _ = opened(topic)
+
+    assert late.find("b") is None
+    assert content_of(late, "c") == b"second"
