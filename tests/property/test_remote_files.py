@@ -1,9 +1,9 @@
 """Histories of a broker that starts on an empty disk and serves before it has all pages.
 
 Owner A appends, deletes, releases space and makes checkpoints, which replace those that broker B reads from. Files of
-them are damaged in the journal. B is killed, falls behind, loads again. Whenever B has read the journal to its end, as
-an owner has, every live page can be read, and no other one; of a damaged file once A has made another checkpoint. At
-the end it has all of them, and the space of no other.
+them, and their manifests, are damaged in the journal. B is killed, falls behind, loads again. Whenever B has read the
+journal to its end, as an owner has, every live page can be read, and no other one; of what is damaged once A has made
+another checkpoint. At the end it has all of them, and the space of no other.
 """
 
 from __future__ import annotations
@@ -15,17 +15,21 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from forebay.broker.storage.backup.manifest import manifest_name
 from forebay.broker.storage.errors import StoreUnreadable
 from forebay.broker.storage.records.pages.page import ALL_BULK, BULK_PAGE
 from forebay.broker.storage.records.store import HIGHEST
 from forebay.broker.storage.replication.checkpoints import job as jobs
 from forebay.broker.storage.replication.checkpoints.damage_notes import DAMAGED
+from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged
 from forebay.broker.storage.replication.checkpoints.files import CheckpointFiles
 from forebay.broker.storage.replication.checkpoints.loading import Pages, is_loaded, load
-from forebay.broker.storage.replication.checkpoints.mark import Marks
+from forebay.broker.storage.replication.checkpoints.manifests import load_manifest
+from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
 from forebay.broker.storage.replication.engines.directory import DirectoryEngine
 from forebay.broker.storage.replication.history import ReaderPosition
 from forebay.broker.storage.replication.reader import Reader, Trimmed
@@ -51,6 +55,7 @@ STEPS: Final = st.lists(
         st.tuples(st.just("release")),
         st.tuples(st.just("checkpoint")),
         st.tuples(st.just("damage"), PLACES),
+        st.tuples(st.just("damage the manifest")),
         st.tuples(st.just("follow")),
         st.tuples(st.just("read"), PLACES),
         st.tuples(st.just("replace"), RANGES),
@@ -72,6 +77,8 @@ class Run:
         self._disks = 0
         self._b: Replica | None = None
         self._reader = Reader(self.engine, ReaderPosition())
+        self._has_no_manifest: Mark | None = None
+        """Checkpoint whose manifest is damaged."""
         self.pages: list[bytes | None] = []
         """Pages by their index; None for a deleted one."""
 
@@ -90,6 +97,8 @@ class Run:
                 self.checkpoint()
             case "damage":
                 self.damage(*given)
+            case "damage the manifest":
+                self.damage_manifest()
             case "follow":
                 self.follow()
             case "read":
@@ -135,10 +144,18 @@ class Run:
         """Damage a file with pages of the newest checkpoint, if it has one."""
         files, newest = self.engine.files(), Marks(self.engine).refresh()
         assert newest is not None
-        pieces = [piece for piece in jobs.load_manifest(files, newest).pieces if piece.path.endswith(".pages")]
+        if self._has_no_manifest == newest:
+            return
+        pieces = [piece for piece in load_manifest(files, newest).pieces if piece.path.endswith(".pages")]
         if pieces:
             piece = pieces[place % len(pieces)]
             files.put(piece.name, [b"\xff" * piece.stored_bytes])
+
+    def damage_manifest(self) -> None:
+        """Damage the manifest of the newest checkpoint."""
+        self._has_no_manifest = newest = Marks(self.engine).refresh()
+        assert newest is not None
+        self.engine.files().put(manifest_name(newest.id), [b"\xff" * 100])
 
     def renew(self) -> None:
         """Make another checkpoint, which writes the files again that B has found damaged."""
@@ -173,6 +190,11 @@ class Run:
     def load(self) -> None:
         """Load the newest checkpoint, if there is one."""
         newest = Marks(self.engine).refresh()
+        if newest is not None and newest == self._has_no_manifest:
+            with pytest.raises(CheckpointDamaged, match="its manifest"):
+                load(self.engine, newest, self.disk, threading.Event(), pages=Pages.LATER)
+            self.renew()
+            newest = Marks(self.engine).refresh()
         if newest is not None:
             load(self.engine, newest, self.disk, threading.Event(), pages=Pages.LATER)
 
@@ -187,7 +209,7 @@ class Run:
         try:
             found = self.follow().store.get_many(Family.BULK, [_key(index)])
         except StoreUnreadable:
-            assert self.engine.names(DAMAGED)
+            assert self.engine.names(DAMAGED) or self._has_no_manifest == Marks(self.engine).refresh()
             self.renew()
             found = self.follow().store.get_many(Family.BULK, [_key(index)])
         assert found == [self.pages[index]]
@@ -225,7 +247,7 @@ class Run:
 
     def _has_arrived(self) -> bool:
         """Return whether B has all files, and write those again that it has found damaged."""
-        if self.engine.names(DAMAGED):
+        if self.engine.names(DAMAGED) or self._has_no_manifest == Marks(self.engine).refresh():
             self.renew()
         return self.follow().store.remote_bytes() == 0
 
@@ -242,6 +264,9 @@ def _key(index: int) -> bytes:
 @example([("replace", (0, 1)), ("read", 1)])
 @example([("replace", (0, 2)), ("read", 3)])
 @example([("damage", 0), ("read", 0), ("damage", 0), ("empty the disk of B",), ("delete", (1, 1)), ("damage", 1)])
+@example([("damage the manifest",), ("empty the disk of B",), ("read", 1)])
+@example([("damage the manifest",), ("kill B",), ("read", 1), ("checkpoint",), ("read", 3)])
+@example([("damage", 0), ("damage the manifest",), ("replace", (0, 2)), ("read", 3), ("damage the manifest",)])
 @given(STEPS)
 def test_a_broker_reads_each_live_page_before_its_disk_has_them_and_has_them_all_in_the_end(
     steps: list[tuple[Any, ...]],

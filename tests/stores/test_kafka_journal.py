@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient
 
 from forebay.broker.storage.replication.checkpoints.damage_notes import DAMAGED
 from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged
-from forebay.broker.storage.replication.checkpoints.job import load_manifest
 from forebay.broker.storage.replication.checkpoints.loading import load
+from forebay.broker.storage.replication.checkpoints.manifests import load_manifest
 from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineUnsuitable
 from forebay.broker.storage.replication.engines.addresses import open_engine
 from forebay.broker.storage.replication.engines.kafka.connection.address import parse_address

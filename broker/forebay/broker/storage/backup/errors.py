@@ -4,6 +4,7 @@ StoreError
 └── BackupError                 read the text: the request or the target is not usable
     ├── BackupNotFound          name another backup, or list them
     ├── BackupDamaged           choose another backup, or say what to do with damaged pieces
+    ├── ManifestDamaged         make another backup or checkpoint: the files of this one are unknown
     ├── BackupStopped           nothing: the stop was requested; `prune` deletes what was transferred
     └── TargetFailed            make the target reachable and try again
         └── TargetMissing       check the name of the target, and that its file system is mounted
@@ -39,6 +40,10 @@ class BackupDamaged(BackupError):
             f"backup {backup} is damaged: {named}{more}. Restore another one, or pass --on-damage skip or remove"
         )
         self.pieces = tuple(pieces)
+
+
+class ManifestDamaged(BackupError):
+    """The bytes of a manifest do not have its checksum."""
 
 
 class BackupStopped(BackupError):

@@ -6,7 +6,8 @@ one has transferred: a backup needs no chain, and any backup may be deleted whil
     line 1   the manifest as JSON
     line 2   CRC-32 of the first line, in hexadecimal
 
-A reader rejects a higher ``format`` than its own, and ignores names that it does not know.
+A reader rejects a higher ``format`` than its own, and ignores names that it does not know. Every format has these two
+lines: only so an earlier version tells a manifest of a later one from a damaged one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from forebay.broker.storage.backup.errors import BackupError
+from forebay.broker.storage.backup.errors import BackupError, ManifestDamaged
 from forebay.broker.storage.records.json_line import decode_line, encode_line
 
 FORMAT: Final = 1
@@ -139,10 +140,10 @@ class Manifest:
 
 
 def decode_manifest(content: bytes, *, backup: str) -> Manifest:
-    """Return a manifest. Raises ``BackupError`` if it is damaged or of a higher format."""
+    """Return a manifest. Raises ``ManifestDamaged``, and ``BackupError`` if it is of a higher format."""
     found = decode_line(content)
     if found is None:
-        raise BackupError(f"the manifest of backup {backup} is damaged: its checksum does not match")
+        raise ManifestDamaged(f"the manifest of backup {backup} is damaged: its checksum does not match")
     if found["format"] > FORMAT:
         raise BackupError(
             f"backup {backup} has format {found['format']} and was written by Forebay {found['version']}; "

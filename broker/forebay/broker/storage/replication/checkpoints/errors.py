@@ -26,7 +26,7 @@ class MarkDamaged(BackupError):
 
 
 class CheckpointDamaged(BackupError):
-    """Files of a checkpoint are missing or have other bytes than its manifest says."""
+    """Files of a checkpoint, or its manifest, are missing or have other bytes than the checksum says."""
 
     def __init__(self, number: int, files: Sequence[str]) -> None:
         """Name the checkpoint and its damaged files, each with its cause."""
@@ -36,3 +36,5 @@ class CheckpointDamaged(BackupError):
             f"checkpoint {number} is damaged: {named}{more}. Start a broker of the shard whose directory has the data:"
             " it makes another checkpoint"
         )
+        self.damage: Final = f"{named}{more}"
+        """Its damaged files, each with its cause."""

@@ -20,8 +20,8 @@ from forebay.broker.storage.backup.restores.files import MISSING, Files
 from forebay.broker.storage.errors import StoreUnreadable
 from forebay.broker.storage.replication.checkpoints.damage_notes import DamageNotes
 from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged
-from forebay.broker.storage.replication.checkpoints.job import load_manifest
 from forebay.broker.storage.replication.checkpoints.loading import has_bytes
+from forebay.broker.storage.replication.checkpoints.manifests import load_manifest
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
 from forebay.broker.storage.replication.engine import Engine, EngineError
 from forebay.broker.storage.store.bulk.remote import KEPT, RemoteNotYet

@@ -1,8 +1,9 @@
 """Job that makes a checkpoint: snapshot, transfer into the engine, verification, mark, trim.
 
-    transfer     bulk files that the checkpoint before does not have intact, then the database, then the manifest
+    transfer     bulk files that the checkpoint before does not have intact, then the database, then the manifest;
+                 everything where the manifest of the checkpoint before is damaged
     inspection   of the snapshot, since a damaged replica must not replace intact records
-    read back    of every file that was transferred, against the manifest
+    read back    of every file that was transferred, against the manifest, and of the manifest
     mark         created last; if another broker has created the one of this number, this checkpoint is given up
     trim         of the records below it, and of the files of earlier checkpoints
 
@@ -29,7 +30,7 @@ from forebay.broker.storage.backup.accounts import Accounts
 from forebay.broker.storage.backup.catalog import mark_started
 from forebay.broker.storage.backup.engine import summary_of
 from forebay.broker.storage.backup.errors import BackupError, BackupStopped
-from forebay.broker.storage.backup.manifest import Manifest, Piece, decode_manifest, manifest_name
+from forebay.broker.storage.backup.manifest import Manifest, Piece, manifest_name
 from forebay.broker.storage.backup.snapshot import SnapshotSource
 from forebay.broker.storage.backup.snapshot_copy import SnapshotCopy
 from forebay.broker.storage.backup.target import Target, read_all
@@ -37,8 +38,9 @@ from forebay.broker.storage.errors import StoreError
 from forebay.broker.storage.replication.checkpoints.damage_notes import delete_notes, noted
 from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged, CheckpointOvertaken
 from forebay.broker.storage.replication.checkpoints.inspection import inspect
+from forebay.broker.storage.replication.checkpoints.manifests import load_newest_manifest
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
-from forebay.broker.storage.replication.checkpoints.trim import new_id, sweep, trim
+from forebay.broker.storage.replication.checkpoints.trim import first_untrimmed, new_id, sweep, trim
 from forebay.broker.storage.replication.engine import Engine, EngineError
 from forebay.broker.storage.replication.history import ReaderPosition
 from forebay.broker.storage.store.bulk.file import SUFFIX as PAGES
@@ -98,6 +100,8 @@ class CheckpointJob:
         self._marks: Final = Marks(engine)
         self._plan: transfer.Plan | None = None
         self._place = ReaderPosition()
+        self._unreadable: CheckpointDamaged | None = None
+        """Damage of the manifest of the checkpoint before, with which this one shares nothing then."""
         self._may_have_mark = False
         """True from the creation of the mark on, whose outcome may be unknown."""
         self.mark: Mark | None = None
@@ -126,9 +130,8 @@ class CheckpointJob:
         """See ``Job.prepare``; first completes the trim of the checkpoint before."""
         with self._copy.failing():
             before = self._marks.refresh()
-            parent = None
-            if before is not None:
-                parent = load_manifest(self._files, before)
+            parent = self._parent(before) if before is not None else None
+            if before is not None and parent is not None:
                 self._trim(before, parent)
             number = before.number + 1 if before is not None else 0
             suffixes = (PAGES, TABLES) if before is not None and before.id == self._tables_of else (PAGES,)
@@ -149,6 +152,17 @@ class CheckpointJob:
                 )
                 self._origin.store.flush()
                 self._origin.store.flush()
+
+    def _parent(self, before: Mark) -> Manifest | None:
+        """Return the manifest of the checkpoint before, None where it is damaged or missing.
+
+        Its records are not trimmed then until there is another checkpoint: nothing that it replaces is deleted for it.
+        """
+        try:
+            return load_newest_manifest(self._engine, self._files, before)
+        except CheckpointDamaged as damage:
+            self._unreadable = damage
+            return None
 
     def _intact(self, parent: Manifest) -> frozenset[str]:
         """Return the files in the engine without those of the checkpoint before that were noted as damaged."""
@@ -188,6 +202,12 @@ class CheckpointJob:
             self._read_back(manifest)
             mark = self._name(manifest)
             self.mark = mark
+            if self._unreadable is not None:
+                _log.warning(
+                    "checkpoint replaced one without a readable manifest, everything was transferred journal=%s"
+                    " checkpoint=%d bytes=%d cause=%s",
+                    *(self._engine.address, mark.number, mark.size, self._unreadable.damage),
+                )
             self._trim(mark, manifest)
             return replace(summary_of(manifest), seconds=seconds())
 
@@ -223,6 +243,8 @@ class CheckpointJob:
         """Compare every file of the checkpoint with the manifest; of those of earlier ones, that they exist."""
         there = set(self._files.names())
         wrong = [f"{piece.path} is missing" for piece in manifest.pieces if piece.name not in there]
+        if read_all(self._files, manifest_name(manifest.id)) != manifest.encode():
+            wrong.append("its manifest has other bytes than were written")
         for piece in manifest.pieces:
             if piece.held_by == manifest.id and piece.name in there and (found := self._difference(piece)):
                 wrong.append(f"{piece.path} {found}")
@@ -261,10 +283,18 @@ def trim_journal(
 ) -> None:
     """Delete the records below a checkpoint, and the files of earlier ones with their notes.
 
-    It may be repeated. Raises ``EngineError``, ``TargetFailed``, and ``TrimStopped`` when ``stop`` is set.
+    Of a checkpoint without a parent it completes those of the checkpoints before, too: the damaged manifest of the one
+    before has kept them from being trimmed. It may be repeated. Raises ``EngineError``, ``TargetFailed``, and
+    ``TrimStopped`` when ``stop`` is set.
     """
-    before = marks.read(mark.number - 1) if mark.number else None
-    deleted = trim(engine, before.place if before is not None else ReaderPosition(), mark, stop)
+    first = mark.number if manifest.parent else first_untrimmed(engine, mark.number)
+    before = marks.read(first - 1) if first else None
+    deleted = 0
+    for number in range(first, mark.number + 1):
+        each = mark if number == mark.number else marks.read(number)
+        assert each is not None, "marks are never deleted"
+        deleted += trim(engine, before.place if before is not None else ReaderPosition(), each, stop)
+        before = each
     swept = sweep(files, mark, manifest)
     delete_notes(engine, mark, manifest)
     engine.reclaim(stop)
@@ -273,11 +303,3 @@ def trim_journal(
             "journal was trimmed journal=%s checkpoint=%d position=%d records=%d files=%d",
             *(engine.address, mark.number, mark.position, deleted, swept),
         )
-
-
-def load_manifest(target: Target, mark: Mark) -> Manifest:
-    """Return the manifest of a checkpoint.
-
-    Raises ``BackupError``, and ``FileNotFoundError`` once it is replaced.
-    """
-    return decode_manifest(read_all(target, manifest_name(mark.id)), backup=mark.id)

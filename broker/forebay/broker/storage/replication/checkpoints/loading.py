@@ -30,7 +30,7 @@ from forebay.broker.storage.formats import FORMAT
 from forebay.broker.storage.repair.last_check import FILE as VERIFIED
 from forebay.broker.storage.replication.checkpoints.damage_notes import DamageNotes
 from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged
-from forebay.broker.storage.replication.checkpoints.job import load_manifest
+from forebay.broker.storage.replication.checkpoints.manifests import load_manifest
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
 from forebay.broker.storage.replication.engine import Engine, away_of
 from forebay.broker.storage.store.bulk.file import SUFFIX as PAGES

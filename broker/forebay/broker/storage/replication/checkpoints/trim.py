@@ -63,12 +63,26 @@ def trim(engine: Engine, before: ReaderPosition, mark: Mark, stop: threading.Eve
     ``TrimStopped`` when ``stop`` is set; it is repeated then.
     """
     with ThreadPoolExecutor(PEEKS_AT_ONCE, thread_name_prefix="forebay-trim") as pool:
-        name = f"{VOIDED}/{name_of(mark.number)}"
+        name = _voided_name(mark.number)
         peek = partial(_headers, engine, pool, stop)
         if engine.read_named(name) is None:
             _void(engine, peek, before, mark, name)
             engine.create_named(name, b"")
         return _delete(engine, peek, before.position, mark.position)
+
+
+def first_untrimmed(engine: Engine, number: int) -> int:
+    """Return the first checkpoint up to ``number`` whose trim may not be complete. Raises ``EngineError``.
+
+    The trim of a checkpoint begins once those of all before it are complete.
+    """
+    while number and engine.read_named(_voided_name(number)) is None:
+        number -= 1
+    return number
+
+
+def _voided_name(number: int) -> str:
+    return f"{VOIDED}/{name_of(number)}"
 
 
 Peek: TypeAlias = Callable[[Sequence[int]], Iterator[tuple[int, Header | RecordDamaged | None]]]

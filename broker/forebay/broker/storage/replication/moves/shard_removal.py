@@ -33,8 +33,9 @@ from forebay.broker.storage.records.partitions.tail import TAIL
 from forebay.broker.storage.records.sealed import Undecodable
 from forebay.broker.storage.records.sinks.sink import SINK
 from forebay.broker.storage.records.sinks.subscription import SUBSCRIPTION
-from forebay.broker.storage.replication.checkpoints.job import CheckpointJob, Origin, load_manifest, trim_journal
+from forebay.broker.storage.replication.checkpoints.job import CheckpointJob, Origin, trim_journal
 from forebay.broker.storage.replication.checkpoints.loading import Pages, load_newest
+from forebay.broker.storage.replication.checkpoints.manifests import load_manifest
 from forebay.broker.storage.replication.checkpoints.mark import Marks
 from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineError, away_of
 from forebay.broker.storage.replication.moves.errors import (

@@ -14,8 +14,9 @@ from forebay.broker.storage.errors import StoreError
 from forebay.broker.storage.replication.checkpoints import job as jobs
 from forebay.broker.storage.replication.checkpoints.damage_notes import DAMAGED, DamageNotes, delete_notes, noted
 from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged
-from forebay.broker.storage.replication.checkpoints.job import CheckpointJob, load_manifest
+from forebay.broker.storage.replication.checkpoints.job import CheckpointJob
 from forebay.broker.storage.replication.checkpoints.loading import load
+from forebay.broker.storage.replication.checkpoints.manifests import load_manifest
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
 from forebay.broker.storage.replication.engine import EngineAway
 from forebay.broker.storage.replication.engines.memory import MemoryEngine

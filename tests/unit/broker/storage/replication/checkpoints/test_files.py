@@ -12,7 +12,7 @@ from forebay.broker.storage.records.pages.page import BULK_PAGE
 from forebay.broker.storage.records.store import HIGHEST
 from forebay.broker.storage.replication.checkpoints.damage_notes import DAMAGED
 from forebay.broker.storage.replication.checkpoints.files import CheckpointFiles
-from forebay.broker.storage.replication.checkpoints.job import load_manifest
+from forebay.broker.storage.replication.checkpoints.manifests import load_manifest
 from forebay.broker.storage.store.bulk.remote import KEPT, RemoteNotYet
 from forebay.broker.storage.store.contract import DeleteRange, Family, Put
 from tests.support.storage.checkpointed import Checkpointed, page_of

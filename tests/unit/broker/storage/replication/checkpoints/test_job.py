@@ -18,6 +18,7 @@ from forebay.broker.storage.repair import last_check
 from forebay.broker.storage.replication.checkpoints import job as jobs
 from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged, MarkDamaged
 from forebay.broker.storage.replication.checkpoints.loading import is_loaded, load
+from forebay.broker.storage.replication.checkpoints.manifests import load_manifest
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks, mark_name
 from forebay.broker.storage.replication.engine import Engine, EngineAway
 from forebay.broker.storage.replication.engines.directory import DirectoryEngine
@@ -236,7 +237,7 @@ def test_a_crash_at_any_step_costs_nothing_and_the_next_checkpoint_cleans_up(
     assert load_newest(shard, tmp_path / "b") == content_of(shard.store)
     shard.store.commit([], [Put(Family.META, b"later", b"3")])
     shard.check_point()
-    held = {piece.held_by for piece in jobs.load_manifest(shard.engine.files(), shard.newest()).pieces}
+    held = {piece.held_by for piece in load_manifest(shard.engine.files(), shard.newest()).pieces}
     assert {name.partition("/")[0] for name in shard.engine.files().names()} == held
 
 
