@@ -33,7 +33,7 @@ OWN_TASKS: Final = {
     "runtime/delivery/subscription.py": "the answer to one ack, which its stream waits for",
     "runtime/resources/supervision.py": "the supervisor",
     "embedded.py": "the thread of an embedded broker, which reports its own failure",
-    "serve.py": "the wait of the process for a signal",
+    "serve.py": "the wait of the process for a signal, and the time limit of a follower's stop",
     "server.py": "the end of an outage of the journal at a stop, which cancels it",
 }
 """Files that start tasks or threads without the supervisor, and what handles their end."""

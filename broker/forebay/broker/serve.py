@@ -33,6 +33,12 @@ from forebay.process import freeze_objects, gc_paused, tune, unfreeze_objects
 _log: Final = logging.getLogger(__name__)
 CONNECTIONS_LEAST: Final = 64
 """Connections that are accepted however few files the process may open."""
+STOP_S: Final = 3.0
+"""Time for the orderly end of a follower that was asked to stop.
+
+A journal that does not answer would delay it by the time limit of each request, in several threads. A follower has
+confirmed nothing, and its directory outlasts a kill: so the process may end at any time.
+"""
 
 
 def check_listen(listen: str) -> None:
@@ -86,7 +92,8 @@ def serve(
 
     ``on_metrics`` is called with the URL for Prometheus, and ``on_console`` with that of the console, if there is one,
     before ``on_ready`` with HOST:PORT. SIGHUP reloads certificates and tokens, and ends no connection. A follower
-    ignores it, and reads them when it takes over.
+    ignores it, and reads them when it takes over. A follower that has not ended ``STOP_S`` after a signal ends the
+    process with code 0.
 
     Raises ``SettingsError`` if one of their files is invalid, ``StoreError`` if the store cannot be opened, ``OSError``
     if an address cannot be bound, and ``ExportingError`` if an ``OTEL_…`` variable is invalid.
@@ -98,7 +105,7 @@ def serve(
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # its default would end a broker that starts, follows or stops
     asked_to_stop, handed_over = threading.Event(), False
     while True:
-        store = open_store(settings) if not settings.journal else own_shard(settings, handed_over=handed_over)
+        store = open_store(settings) if not settings.journal else _owned(settings, handed_over)
         if store is None:
             _log.info("broker has stopped, it followed a journal")
             return 0
@@ -109,6 +116,29 @@ def serve(
             return 0
         handed_over = True
         unfreeze_objects()
+
+
+def _owned(settings: BrokerSettings, handed_over: bool) -> Store | None:
+    """Follow a journal until this broker owns it; returns None after a stop. See ``own_shard``."""
+    stop, dismissed = threading.Event(), threading.Event()
+    threading.Thread(target=_end_late, args=(stop, dismissed), name="forebay-stop", daemon=True).start()
+    is_stopping = False
+    try:
+        store = own_shard(settings, stop, handed_over=handed_over)
+        is_stopping = store is None
+    finally:
+        if not is_stopping:  # else the limit stays: at its exit, the interpreter waits for requests without an answer
+            dismissed.set()
+            stop.set()
+    return store
+
+
+def _end_late(stop: threading.Event, dismissed: threading.Event) -> None:
+    """End the process ``STOP_S`` after a stop, unless dismissed."""
+    stop.wait()
+    if not dismissed.wait(STOP_S):
+        _log.warning("follower has not stopped in time, the process ends seconds=%.1f", STOP_S)
+        os._exit(0)
 
 
 async def _serve(

@@ -57,15 +57,18 @@ def takeover_endpoint(settings: BrokerSettings) -> str:
     return settings.advertise or settings.listen
 
 
-def own_shard(settings: BrokerSettings, *, handed_over: bool = False) -> ReplicatedStore | None:
-    """Follow the journal of the settings until this broker owns it. Blocks.
+def own_shard(settings: BrokerSettings, stop: threading.Event, *, handed_over: bool = False) -> ReplicatedStore | None:
+    """Follow the journal of the settings until this broker owns it, or ``stop`` is set. Blocks.
 
-    A broker that has handed it over takes it back only after the silence.
-    Returns None where a signal ends it before. Raises ``SettingsError`` for an unsuitable journal, ``StoreError``, and
+    In the main thread SIGTERM and SIGINT set ``stop``. A request without an answer of the journal delays the stop by
+    its time limit; ``serve`` does not wait for it. A broker that has handed the journal over takes it back only after
+    the silence.
+
+    Returns None where a stop ends it before. Raises ``SettingsError`` for an unsuitable journal, ``StoreError``, and
     as ``follower_metrics`` does.
     """
     progress = FollowerProgress(boot_time_s)
-    with _stopped_by_signals() as stop, follower_metrics(settings, progress):
+    with _stopped_by_signals(stop), follower_metrics(settings, progress):
         engine: Engine | None = None
         has_replica: bool | None = None
         address = below(settings.journal, SHARDS, settings.shard) if settings.shard else settings.journal
@@ -277,15 +280,14 @@ def _patiently(action: Callable[[], None], journal: str, stop: threading.Event) 
 
 
 @contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
-    """Set an event at SIGTERM and SIGINT; outside of the main thread nothing sets it."""
-    stop = threading.Event()
+def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+    """Set an event at SIGTERM and SIGINT, in the main thread."""
     if threading.current_thread() is not threading.main_thread():
-        yield stop
+        yield
         return
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield stop
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -42,7 +43,7 @@ def test_a_journal_whose_directory_cannot_be_opened_for_a_time_is_owned_once_it_
 
     monkeypatch.setattr(shards, "open_engine", open_engine)
     monkeypatch.setattr(shards, "POLL_S", 0.001)
-    store = own_shard(settings_in(tmp_path))
+    store = own_shard(settings_in(tmp_path), threading.Event())
 
     assert store is not None
     with closing(store):
@@ -60,7 +61,7 @@ def start_after(failures: Sequence[EngineAway], directory: Path, monkeypatch: py
 
     monkeypatch.setattr(shards, "open_engine", open_engine)
     monkeypatch.setattr(shards, "POLL_S", 0.001)
-    store = own_shard(settings_in(directory))
+    store = own_shard(settings_in(directory), threading.Event())
     assert store is not None
     store.close()
 
@@ -92,7 +93,7 @@ def test_a_journal_whose_path_is_no_directory_is_refused(tmp_path: Path, journal
     (tmp_path / "file").touch()
 
     with pytest.raises(SettingsError, match=rf"journal = '.*/{journal}': cannot be used as a directory: [FN][a-z ]+$"):
-        own_shard(load(data_dir=tmp_path / "data", journal=str(tmp_path / journal)))
+        own_shard(load(data_dir=tmp_path / "data", journal=str(tmp_path / journal)), threading.Event())
 
 
 @pytest.mark.parametrize("exists", [False, True], ids=["no directory", "an empty directory"])
@@ -102,7 +103,7 @@ def test_a_broker_that_has_a_replica_waits_for_its_journal_and_creates_none_in_i
     """The journal is on a mount, and the broker is started before it."""
     monkeypatch.setattr(shards, "POLL_S", 0.001)
     settings, journal = settings_in(tmp_path), tmp_path / "journal"
-    first = own_shard(settings)
+    first = own_shard(settings, threading.Event())
     assert first is not None
     recover(first)
     first.close()
@@ -110,7 +111,7 @@ def test_a_broker_that_has_a_replica_waits_for_its_journal_and_creates_none_in_i
     if exists:
         journal.mkdir()
     with ThreadPoolExecutor(1) as pool:
-        owned = pool.submit(own_shard, settings)
+        owned = pool.submit(own_shard, settings, threading.Event())
         until(lambda: "There is no journal, it may not be mounted" in caplog.text)
         found = list(journal.iterdir()) if exists else journal.exists()
         if exists:
@@ -133,7 +134,7 @@ def named(directory: Path, shard: str) -> BrokerSettings:
 
 def test_each_shard_with_a_name_has_a_journal_of_its_own_below_the_common_address(tmp_path: Path) -> None:
     for shard in ("a", "b"):
-        store = own_shard(named(tmp_path, shard))
+        store = own_shard(named(tmp_path, shard), threading.Event())
         assert store is not None
         with closing(store):
             assert store.engine.address == f"file://{tmp_path}/journal/shards/{shard}"
@@ -143,16 +144,16 @@ def test_a_shard_without_a_name_is_refused_where_shards_have_names(tmp_path: Pat
     ShardDirectory(lambda: DirectoryEngine(tmp_path / "journal")).put(ShardHint("a", "h:1", 1))
 
     with pytest.raises(SettingsError, match=r"has shards with names \(a\); set shard"):
-        own_shard(settings_in(tmp_path))
+        own_shard(settings_in(tmp_path), threading.Event())
 
 
 def test_a_shard_with_a_name_is_refused_in_the_journal_of_one_without(tmp_path: Path) -> None:
-    store = own_shard(settings_in(tmp_path))
+    store = own_shard(settings_in(tmp_path), threading.Event())
     assert store is not None
     store.close()
 
     with pytest.raises(SettingsError, match="is the journal of a shard without a name"):
-        own_shard(named(tmp_path, "a"))
+        own_shard(named(tmp_path, "a"), threading.Event())
 
 
 def test_a_broker_that_is_asked_to_stop_while_it_takes_over_leaves_the_journal_to_others(
@@ -171,7 +172,7 @@ def test_a_broker_that_is_asked_to_stop_while_it_takes_over_leaves_the_journal_t
     monkeypatch.setattr(shards, "open_engine", lambda *_, **__: engine)
     monkeypatch.setattr(engine, "create", create_and_stop)
 
-    assert own_shard(settings_in(tmp_path)) is None
+    assert own_shard(settings_in(tmp_path), threading.Event()) is None
 
     assert [decode_header(engine.records[position]).kind for position in sorted(engine.records)] == [
         RecordKind.FENCE,
