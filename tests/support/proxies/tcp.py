@@ -23,6 +23,8 @@ class Connection:
         self.server: Final = server
         self.swallows = threading.Event()
         """Set: bytes of both directions are discarded."""
+        self.has_lost_answers = False
+        """True once a byte of the broker was discarded: none passes after it, as TCP has no gaps."""
 
     def shut(self) -> None:
         """End the connection in order, at both ends."""
@@ -142,7 +144,9 @@ class TcpProxy:
             source, target = target, source
         with suppress(OSError):
             while chunk := source.recv(CHUNK_BYTES):
-                if connection.swallows.is_set() or (self._loses_answers and not requests):
+                if self._loses_answers and not requests:
+                    connection.has_lost_answers = True
+                if connection.swallows.is_set() or (connection.has_lost_answers and not requests):
                     continue
                 self._passes.wait()
                 if self._delay_s:
