@@ -59,7 +59,7 @@ def measure(
         with minio(folder / "minio") as bucket:
             _measure(bucket, folder / "bucket", rounds=rounds, quick=quick, rows=rows, bars=bars, say=say)
             with linked(bucket) as link:
-                _measure_link(link, folder / "link", rounds, PUBLISHED_BYTES[quick], (rows, bars), say)
+                _measure_link(link, folder / "link", rounds=rounds, quick=quick, rows=rows, bars=bars, say=say)
     else:
         say("MinIO is not installed, make test-stores does it: no bucket is measured")
     if has_kafka():
@@ -117,17 +117,25 @@ def _measure_shards(
 
 
 def _measure_link(
-    place: Place, folder: Path, rounds: int, size: int, into: tuple[list[Row], list[Bar]], say: Callable[[str], None]
+    place: Place,
+    folder: Path,
+    *,
+    rounds: int,
+    quick: bool,
+    rows: list[Row],
+    bars: list[Bar],
+    say: Callable[[str], None],
 ) -> None:
-    """Measure a publisher where the way to the engine is the limit."""
+    """Measure a publisher and a follower where the way to the engine is the limit."""
     folder.mkdir()
     found = []
     for number in range(rounds):
         say(f"publish, {place.name}, round {number + 1} of {rounds}")
-        found.append(publishing.measure(place, folder, size=size, number=number))
-    rows, bars = into
-    rows += _published_rows(place, found)
-    bars.append(_publisher_bar(place, found))
+        found.append(publishing.measure(place, folder, size=PUBLISHED_BYTES[quick], number=number))
+    say(f"follow, {place.name}")
+    lag_s = takeovers.measure(place, folder, size=FOLLOWED_BYTES[quick], takeovers=0, say=say).lag_s
+    rows += [*_published_rows(place, found), _lag_row(place, lag_s)]
+    bars += [_publisher_bar(place, found), _lag_bar(place, lag_s)]
 
 
 def rows_of(place: Place, grouped: list[Round], published: list[Trio], shard: Found) -> list[Row]:
@@ -145,7 +153,7 @@ def rows_of(place: Place, grouped: list[Round], published: list[Trio], shard: Fo
         latency.row_of(f"{engine}: one {place.thing}", puts, SMALL_BYTES),
         latency.row_of(f"{engine}: commit of one page", small, SMALL_BYTES),
         *_published_rows(place, published),
-        _times(f"{engine}: lag of a follower meanwhile", shard.lag_s),
+        _lag_row(place, shard.lag_s),
         _times(f"{engine}: takeover to first receipt", shard.takeover_s),
         _times(f"{engine}: kill to first receipt, without the silence", shard.silent_s),
     ]
@@ -166,7 +174,7 @@ def bars_of(place: Place, grouped: list[Round], published: list[Trio], shard: Fo
         Bar(f"{engine}: processor s/GB of a commit, added", committing, PROCESSOR_BAR, Sense.AT_MOST),
         Bar(f"{engine}: processor s/GB of the broker, added", serving, PROCESSOR_BAR, Sense.AT_MOST),
         Bar(f"{engine}: longest takeover to first receipt in s", max(shard.takeover_s), TAKEOVER_BAR_S, Sense.AT_MOST),
-        Bar(f"{engine}: lag of a follower, p99 in s", _p99(shard.lag_s), LAG_BAR_S, Sense.AT_MOST),
+        _lag_bar(place, shard.lag_s),
     ]
 
 
@@ -185,6 +193,14 @@ def _published_rows(place: Place, published: list[Trio]) -> list[Row]:
 def _publisher_bar(place: Place, published: list[Trio]) -> Bar:
     reached = median(one.journaled.bytes_per_s / one.raw.bytes_per_s for one in published)
     return Bar(f"{place.name}: publisher / {place.thing}s of {place.large}", reached, PUBLISHER_BAR)
+
+
+def _lag_row(place: Place, lag_s: list[float]) -> Row:
+    return _times(f"{place.name}: lag of a follower meanwhile", lag_s)
+
+
+def _lag_bar(place: Place, lag_s: list[float]) -> Bar:
+    return Bar(f"{place.name}: lag of a follower, p99 in s", _p99(lag_s), LAG_BAR_S, Sense.AT_MOST)
 
 
 def added_s_per_gb(one: Sample, other: Sample) -> float:

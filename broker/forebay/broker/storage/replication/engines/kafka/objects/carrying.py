@@ -33,7 +33,7 @@ def best_cut(objects: Objects, *, garbage_bytes: int) -> Cut | None:
         base = min(by_offset[count].first if count < len(by_offset) else objects.end, highest)
         if count and by_offset[count - 1].first >= base:
             break
-        if base >= objects.carried_end and base > objects.begin:
+        if base > objects.begin and objects.may_begin_at(base):
             freed = objects.bytes_before(base) - carried_bytes
             if freed >= max(garbage_bytes, 2 * carried_bytes) and (best is None or freed - carried_bytes > best[0]):
                 best = (freed - carried_bytes, base, count, freed)

@@ -74,7 +74,7 @@ def decode_index(data: bytes) -> TableState:
 
 def _columns(state: TableState) -> Iterator[bytes]:
     objects, incomplete = state.objects, state.incomplete
-    yield _numbers([state.begin, state.base, state.carried_end, state.last[0]])
+    yield _numbers([state.begin, state.base, state.last[0]])
     yield state.last[1]
     yield _little(state.sizes)
     yield _names(each.name for each in objects)
@@ -84,6 +84,8 @@ def _columns(state: TableState) -> Iterator[bytes]:
     yield from _texts([each.begin for each in objects])
     yield _names(state.changed)
     yield _numbers(state.changed.values())
+    yield _numbers(state.carries)
+    yield _numbers(state.carries.values())
     yield _numbers(writer for writer, _ in incomplete)
     yield _numbers(number for _, number in incomplete)
     yield _numbers(one.parts for one in incomplete.values())
@@ -96,7 +98,7 @@ def _columns(state: TableState) -> Iterator[bytes]:
 
 
 def _state(columns: Iterator[memoryview]) -> TableState:
-    begin, base, carried_end, last = _numbers_of(next(columns))
+    begin, base, last = _numbers_of(next(columns))
     key = bytes(next(columns))
     sizes = _array_of("I", next(columns))
     objects = [
@@ -111,6 +113,7 @@ def _state(columns: Iterator[memoryview]) -> TableState:
         )
     ]
     changed = dict(zip(_names_of(next(columns)), _numbers_of(next(columns)), strict=True))
+    carries = dict(zip(_numbers_of(next(columns)), _numbers_of(next(columns)), strict=True))
     keys = list(zip(_numbers_of(next(columns)), _numbers_of(next(columns)), strict=True))
     counts, lengths = _numbers_of(next(columns)), _numbers_of(next(columns))
     starts = _texts_of(columns)
@@ -126,7 +129,7 @@ def _state(columns: Iterator[memoryview]) -> TableState:
         )
         for at, key in enumerate(keys)
     }
-    return TableState(begin, base, sizes, objects, changed, incomplete, carried_end, (last, key))
+    return TableState(begin, base, sizes, objects, changed, incomplete, carries, (last, key))
 
 
 def index_is_due(objects: Objects, *, index_bytes: int = INDEX_BYTES) -> bool:

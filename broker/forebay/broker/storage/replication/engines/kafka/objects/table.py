@@ -9,8 +9,9 @@ Every reader applies the same rule, so that of two writers who create one name a
 
 A topic that is cut at a base begins with messages whose effect depended on what was cut: a creation that failed then
 looks like one that succeeded. So what a reader finds counts only once it has read to the end of the topic, where the
-carried objects have set that right. A base is never below the end of an earlier carry, nor above the first part of a
-change that is not complete, and nothing is cut before all objects below it were carried.
+carried objects have set that right. A base is never below the end of an earlier carry for a lower base, nor above the
+first part of a change that is not complete, and nothing is cut before all objects below it were carried. A carry is for
+a base that was not above the end of the topic when its object was found, so what changed the object since is not cut.
 """
 
 from __future__ import annotations
@@ -85,7 +86,9 @@ class TableState:
     objects: list[StoredObject]
     changed: dict[str, int]
     incomplete: dict[tuple[int, int], Incomplete]
-    carried_end: int
+    carries: dict[int, int]
+    """Offset after the last carry of each base."""
+
     last: tuple[int, bytes]
     """Offset and key of the last message."""
 
@@ -109,8 +112,8 @@ class Objects:
         self._sizes = array("Q", [0])
         """Bytes of all messages before each offset, from ``begin`` on."""
         self._sizes_begin = begin
-        self.carried_end = 0
-        """Offset after the last carry."""
+        self._carries: dict[int, int] = {}
+        """Offset after the last carry of each base."""
         self.live_bytes = 0
         """Bytes of all objects."""
         self.last: tuple[int, bytes | None] | None = None
@@ -120,7 +123,7 @@ class Objects:
     def of(cls, state: TableState) -> Objects:
         """Return a table in a state."""
         found = cls(state.begin)
-        found._base, found.carried_end, found.last = state.base, state.carried_end, state.last
+        found._base, found._carries, found.last = state.base, state.carries, state.last
         found._objects = {each.name: each for each in state.objects}
         found._changed, found._incomplete = state.changed, state.incomplete
         found._sizes = array("Q", accumulate(state.sizes, initial=0))
@@ -141,7 +144,7 @@ class Objects:
                 key: replace(one, offsets=dict(one.offsets), names=dict(one.names))
                 for key, one in self._incomplete.items()
             },
-            self.carried_end,
+            dict(self._carries),
             (self.last[0], self.last[1]),
         )
 
@@ -180,6 +183,10 @@ class Objects:
         firsts = (found.first for found in self._objects.values())
         return min((self.end, *firsts, *self.incomplete().values()))
 
+    def may_begin_at(self, base: int) -> bool:
+        """Return whether readers may begin at a base: no carry for a lower one is after it."""
+        return all(end <= base for carried_for, end in self._carries.items() if carried_for < base)
+
     def bytes_before(self, offset: int) -> int:
         """Return the bytes of the messages from the beginning up to an offset."""
         return self._sizes[offset - self._sizes_begin] - self._sizes[0]
@@ -195,6 +202,7 @@ class Objects:
         self._sizes = self._sizes[offset - self._sizes_begin :]
         self._sizes_begin = self._base = offset
         self._changed = {name: at for name, at in self._changed.items() if at >= offset}
+        self._carries = {base: end for base, end in self._carries.items() if end > offset}
         self._incomplete = {key: one for key, one in self._incomplete.items() if max(one.offsets.values()) >= offset}
 
     def take(self, header: Header | None, size: int, content: bytes) -> Change | None:
@@ -245,7 +253,7 @@ class Objects:
                 self._changed[header.name] = at
                 self._set(StoredObject(header.name, at, offsets, parts.size, parts.begin))
             case MessageKind.CARRY:
-                self.carried_end = at + 1
+                self._carries[header.base] = at + 1
                 if header.base < self._base or self._changed.get(header.name, -1) > header.origin:
                     return False
                 self._set(StoredObject(header.name, header.origin, offsets, parts.size, parts.begin))

@@ -36,14 +36,25 @@ def test_an_object_in_the_way_is_carried_where_that_frees_twice_its_bytes() -> N
     assert best_cut(objects_of("fence", "a", "a"), garbage_bytes=1) is None
 
 
-def test_no_base_is_below_the_end_of_an_earlier_carry() -> None:
+def test_no_base_is_below_the_end_of_an_earlier_carry_for_a_lower_one() -> None:
     objects = objects_of("a", "a", "a", "a", "b")
     objects.take(Header(MessageKind.CARRY, 1, 9, "b", base=1, origin=4), 10, b"x" * 10)
 
-    assert objects.carried_end == 6
     cut = best_cut(objects, garbage_bytes=1)
+
+    assert [objects.may_begin_at(base) for base in range(7)] == [True, True, False, False, False, False, True]
     assert cut is not None
     assert cut.base == 6
+
+
+def test_a_carry_that_was_not_completed_leaves_lower_bases_as_they_are() -> None:
+    objects = objects_of(*["a"] * 9, "b", "c")
+    objects.take(Header(MessageKind.CARRY, 1, 99, "b", base=11, origin=9), 10, b"x" * 10)
+
+    cut = best_cut(objects, garbage_bytes=1)
+
+    assert cut is not None
+    assert (cut.base, cut.carried, cut.freed_bytes) == (8, (), 80)
 
 
 def test_no_base_is_after_the_first_part_of_a_change_that_is_not_complete() -> None:

@@ -25,7 +25,7 @@ STATE = TableState(
         (1 << 63, 7): Incomplete({2: 5, 0: 6}, 0, 9, b"", {2: b"", 0: b"name"}),
         (1, 0): Incomplete({0: 7}, 2, 4, b"start"),
     },
-    carried_end=6,
+    carries={4: 6, 3: 5},
     last=(7, b"key"),
 )
 
@@ -66,7 +66,7 @@ def test_a_state_is_read_back_from_its_index() -> None:
 
 
 def test_an_index_of_nothing_is_read_back() -> None:
-    empty = TableState(3, 3, array("I"), [], {}, {}, 0, (2, b"key"))
+    empty = TableState(3, 3, array("I"), [], {}, {}, {}, (2, b"key"))
 
     assert decode_index(encode_index(empty)) == empty
 
