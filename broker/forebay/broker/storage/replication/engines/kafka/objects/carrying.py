@@ -43,3 +43,11 @@ def best_cut(objects: Objects, *, garbage_bytes: int) -> Cut | None:
         return None
     _, base, count, freed = best
     return Cut(base, tuple(by_offset[:count]), freed)
+
+
+def is_free(objects: Objects, base: int) -> bool:
+    """Return whether nothing below a base is needed any more, so that a topic may be cut there.
+
+    A carry may have had no effect, and others may have carried meanwhile.
+    """
+    return objects.lowest() >= base and objects.may_begin_at(base)

@@ -7,8 +7,8 @@ An index is an object of the topic like others, which versions before it only ca
     zlib          of the columns: of each its length in 8 bytes, and its bytes
 
 Numbers are big-endian, those of columns little-endian. A reader looks for the newest index from the end of the topic
-backwards, and takes the messages from there on. What was cut since was carried to a place after the index first, where
-the reader finds it.
+backwards, and takes the messages from there on. What was still needed of the messages that were cut since was carried,
+before or after the index.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from forebay.broker.storage.replication.engines.kafka.objects.table import (
 )
 
 INDEX: Final = "index/1"
-"""Name of the object. A later version of the content has another one."""
+"""Name of the object; that of another content, or of other effects of messages, is another one."""
 INDEX_BYTES: Final = 256 << 20
 """Messages after an index from which another one is due, in bytes."""
 INDEX_SHARE: Final = 16
@@ -69,7 +69,14 @@ def decode_index(data: bytes) -> TableState:
     content = memoryview(data)[begin:]
     if zlib.crc32(content) != crc:
         raise IndexDamaged("its checksum is wrong")
-    return _state(_columns_of(zlib.decompress(content)))
+    try:
+        columns = _columns_of(zlib.decompress(content))
+        state = _state(columns)
+        if next(columns, None) is not None:
+            raise ValueError("there are more than are known")
+    except (ValueError, IndexError, StopIteration, RuntimeError, struct.error, zlib.error) as error:
+        raise IndexDamaged(f"its columns do not fit: {error!r}") from error
+    return state
 
 
 def _columns(state: TableState) -> Iterator[bytes]:
@@ -154,6 +161,8 @@ def _columns_of(data: bytes) -> Iterator[memoryview]:
     while at < len(view):
         [length] = _LENGTH.unpack_from(view, at)
         at += _LENGTH.size
+        if at + length > len(view):
+            raise ValueError(f"{at + length - len(view)} bytes are missing")
         yield view[at : at + length]
         at += length
 
@@ -232,8 +241,8 @@ class _Parts:
     """Highest offset."""
 
 
-def find_index(read: Callable[[int], list[LogMessage]], begin: int, end: int) -> bytes | None:
-    """Return the content of the newest index of a topic, None if none is found.
+def find_indexes(read: Callable[[int], list[LogMessage]], begin: int, end: int) -> Iterator[bytes]:
+    """Yield the contents of the indexes of a topic, the newest first.
 
     ``read`` returns some messages from an offset on.
     """
@@ -241,7 +250,7 @@ def find_index(read: Callable[[int], list[LogMessage]], begin: int, end: int) ->
     first, count, searched = end, MESSAGES, 0
     while first > begin and searched < SEARCHED_BYTES:
         at, until = max(begin, first - count), first
-        first, count = at, count * STEP
+        first = at
         while at < until:
             for message in read(at):
                 at = message.offset + 1
@@ -249,11 +258,12 @@ def find_index(read: Callable[[int], list[LogMessage]], begin: int, end: int) ->
                     break
                 searched += len(message.value)
                 _collect(found, message)
-        complete = [parts for parts in found.values() if parts.count and len(parts.values) == parts.count]
-        if complete:
-            newest = max(complete, key=lambda parts: parts.last)
-            return b"".join(newest.values[part] for part in range(newest.count))
-    return None
+        complete = [key for key, parts in found.items() if parts.count and len(parts.values) == parts.count]
+        for key in sorted(complete, key=lambda key: found[key].last, reverse=True):
+            parts = found.pop(key)
+            yield b"".join(parts.values[part] for part in range(parts.count))
+        mean = max(1, searched // (end - first))
+        count = max(1, min(STEP * count, (SEARCHED_BYTES - searched) // mean))
 
 
 def _collect(found: dict[tuple[int, int], _Parts], message: LogMessage) -> None:

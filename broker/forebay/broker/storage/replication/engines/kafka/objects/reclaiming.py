@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from forebay.broker.storage.replication.engines.kafka.objects.carrying import best_cut
+from forebay.broker.storage.replication.engines.kafka.objects.carrying import best_cut, is_free
 from forebay.broker.storage.replication.engines.kafka.objects.index import INDEX
 from forebay.broker.storage.replication.engines.kafka.objects.store import TopicStore
 
@@ -68,8 +68,7 @@ class Reclaiming:
                     self._store.carry(found, cut.base, self._until(stop, self._store.parts(found)))
                 except (FileNotFoundError, _Stopped):
                     continue  # removed meanwhile
-            # A carry may have had no effect, because another broker has ended it: then the object is where it was.
-            if stop.is_set() or self._store.look(lambda objects: objects.lowest()) < cut.base:
+            if stop.is_set() or not self._store.look(lambda objects: is_free(objects, cut.base)):
                 return 0
             self._store.cut(cut.base)
             self._store.write_index()

@@ -23,7 +23,7 @@ from forebay.broker.storage.replication.engines.kafka.objects.index import (
     IndexDamaged,
     decode_index,
     encode_index,
-    find_index,
+    find_indexes,
     index_is_due,
 )
 from forebay.broker.storage.replication.engines.kafka.objects.log import Log, LogMessage, OffsetsGone
@@ -217,8 +217,8 @@ class TopicStore:
     def _take_own(self) -> None:
         """Take own messages that follow what is known."""
         objects = self._objects
-        if objects is None or self._errors != self._errors_checked:
-            return
+        if objects is None or not self._is_sure():
+            return  # what is below them is read first
         while (own := self._own.pop(objects.end, None)) is not None:
             header, size, content = own
             if len(content) == size:
@@ -448,20 +448,18 @@ class TopicStore:
 
     def _indexed(self, begin: int, end: int) -> Objects | None:
         """Return the table of the newest index, None without a usable one. Raises ``OffsetsGone``."""
-        content = find_index(self._read_tail, begin, end)
-        if content is None:
-            return None
-        try:
-            state = decode_index(content)
-        except IndexDamaged as damage:
-            _log.error(
-                "index of a topic is damaged, the topic is read as a whole journal=%s cause=%s", self._name, damage
-            )
-            return None
-        at, key = state.last
-        if at < begin or self._read_tail(at)[0].key != key:
-            return None  # it is older than the last cut, or of another topic
-        return Objects.of(state)
+        for content in find_indexes(self._read_tail, begin, end):
+            try:
+                state = decode_index(content)
+            except IndexDamaged as damage:
+                _log.error("index of a topic is damaged and not used journal=%s cause=%s", self._name, damage)
+                continue
+            at, key = state.last
+            if begin <= at < end:  # else what it covers was cut, or the topic has lost its end
+                there = self._read_tail(at)[0]
+                if (there.offset, there.key) == (at, key):
+                    return Objects.of(state)
+        return None
 
     def _read_to(self, objects: Objects, end: int, *, notes: bool = True) -> None:
         """Take the messages up to an offset. Raises ``OffsetsGone``."""
@@ -497,15 +495,19 @@ class TopicStore:
     # -- index
 
     def index(self) -> None:
-        """Write an index, if one is due."""
+        """Write an index if one is due. One that cannot be written is logged, and due again."""
         if self.look(partial(index_is_due, index_bytes=self._index_bytes)):
             self.write_index()
 
     def write_index(self) -> None:
-        """Write an index as of now, from which readers that begin later read on."""
+        """Write an index as of now, from which later readers take the messages; see ``index``."""
         state = self.look(lambda objects: objects.state())
-        if state is not None:
+        if state is None or state.last[0] < state.begin:  # nothing is left of what it would cover
+            return
+        try:
             self.put(INDEX, [encode_index(state)])
+        except EngineAway as away:
+            _log.warning("index of a topic was not written journal=%s cause=%s", self._name, away.cause)
 
     # -- space
 

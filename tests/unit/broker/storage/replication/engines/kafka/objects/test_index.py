@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import zlib
 from array import array
+from collections.abc import Iterator
 
 import pytest
 
@@ -9,7 +11,7 @@ from forebay.broker.storage.replication.engines.kafka.objects.index import (
     IndexDamaged,
     decode_index,
     encode_index,
-    find_index,
+    find_indexes,
 )
 from forebay.broker.storage.replication.engines.kafka.objects.log import LogMessage
 from forebay.broker.storage.replication.engines.kafka.objects.message import Header, MessageKind, encode
@@ -54,7 +56,10 @@ class Topic:
         return [message for message in self.messages if message.offset >= offset][:3]
 
     def found(self, begin: int = 0) -> bytes | None:
-        return find_index(self.read, begin, self.messages[-1].offset + 1)
+        return next(self.all(begin), None)
+
+    def all(self, begin: int = 0) -> Iterator[bytes]:
+        return find_indexes(self.read, begin, self.messages[-1].offset + 1)
 
 
 def others(first: int, count: int) -> list[LogMessage]:
@@ -96,6 +101,29 @@ def test_the_newest_index_that_is_complete_is_found() -> None:
 
     assert topic.found() == b"newer"
     assert min(topic.read_at) > 1_000
+
+
+def test_a_content_that_does_not_fit_is_damaged_though_its_checksum_is_right() -> None:
+    columns = zlib.decompress(encode_index(STATE)[8:])
+
+    for content in (columns[:-1], columns[:200], columns[:4], b"", columns + b"\0" * 7, columns[1:]):
+        packed = zlib.compress(content)
+        with pytest.raises(IndexDamaged, match="its columns do not fit"):
+            decode_index(b"FBX1" + zlib.crc32(packed).to_bytes(4, "big") + packed)
+
+
+def test_older_indexes_are_found_after_the_newest() -> None:
+    topic = Topic(*index_at(0, b"oldest"), *others(1, 300), *index_at(301, b"old"), *index_at(302, b"new"))
+
+    assert list(topic.all()) == [b"new", b"old", b"oldest"]
+
+
+def test_a_search_ends_after_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forebay.broker.storage.replication.engines.kafka.objects.index.SEARCHED_BYTES", 1_000)
+    topic = Topic(*index_at(0, b"index"), *others(1, 4_000))
+
+    assert topic.found() is None
+    assert min(topic.read_at) >= 3_600
 
 
 def test_parts_of_an_index_are_joined_across_the_steps_of_the_search() -> None:

@@ -385,7 +385,7 @@ def test_an_index_that_is_damaged_is_not_used(caplog: pytest.LogCaptureFixture) 
     store.put(INDEX, [b"damaged"])
 
     assert content_of(opened(topic)[0], "a") == b"first"
-    assert "index of a topic is damaged, the topic is read as a whole" in caplog.text
+    assert "index of a topic is damaged and not used" in caplog.text
 
 
 def test_an_index_from_before_the_last_cut_is_not_used() -> None:
@@ -421,3 +421,56 @@ def test_an_index_of_messages_that_the_topic_has_lost_is_not_used() -> None:
 
     assert late.find("b") is None
     assert content_of(late, "c") == b"second"
+
+
+def test_an_index_that_covers_more_than_the_topic_has_is_not_used() -> None:
+    source = MemoryTopic()
+    store, _ = opened(source, 1_000)
+    for number in range(5):
+        store.create(f"n{number}", [b"lost"])
+    store.write_index()
+    topic = MemoryTopic()
+    opened(topic, 1_000)[0].create("a", [b"first"])
+    topic.add(source.messages[-1].key, source.messages[-1].value)
+
+    assert content_of(opened(topic, 1_000)[0], "a") == b"first"
+
+
+def test_an_index_that_cannot_be_used_does_not_hide_an_older_one() -> None:
+    topic = MemoryTopic()
+    store, _ = opened(topic, 10_000)
+    for number in range(300):
+        store.create(f"n{number}", [b"x"])
+    store.write_index()
+    store.put(INDEX, [b"damaged"])
+    late, log = opened(topic, 10_000)
+
+    assert content_of(late, "n7") == b"x"
+    assert min(log.tail.offsets) >= 280
+
+
+def test_an_index_that_cannot_be_written_is_logged_and_written_later(caplog: pytest.LogCaptureFixture) -> None:
+    topic = MemoryTopic()
+    store, _ = opened(topic, 1_000, index_bytes=1)
+    store.create("a", [b"first"])
+    topic.refused = 1
+
+    store.index()
+    assert store.find(INDEX) is None
+    assert "index of a topic was not written journal=topic cause=" in caplog.text
+
+    store.index()
+    assert store.find(INDEX) is not None
+
+
+def test_an_own_message_after_a_silence_is_known_only_once_the_one_before_it_was_checked() -> None:
+    topic, now = MemoryTopic(), itertools.count(0.0, 10.0)
+    store, _ = opened(topic, clock=lambda: next(now))
+    other, _ = opened(topic)
+    other.create("a", [b"lost"])
+    assert content_of(store, "a") == b"lost"
+    topic.lose(1)
+    opened(topic)[0].create("b", [b"second"])
+
+    with pytest.raises(EngineAway, match="the message at 0 is another one than it was"):
+        store.put("c", [b"third"])
