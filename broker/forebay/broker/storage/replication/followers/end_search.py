@@ -10,15 +10,12 @@ from forebay.broker.storage.replication.engine import Engine
 LOOK_S: Final = 0.5
 """Interval of the searches.
 
-Each is a request or two for the header of a record, and one for the newest checkpoint.
+Each is a few requests for the header of a record, two where the lag changes little, and one for the newest checkpoint.
 """
-DISTANCE: Final = 64
+DISTANCE: Final = 8
 """Records ahead at which the first search begins."""
 STEP: Final = 8
-"""A search begins this part of the last distance nearer, and its first step is as long.
-
-So at a lag that does not change, the position that is found is at most about a quarter too far, and the lag too long.
-"""
+"""A search ends at most this part of its distance, or one record, beyond the end."""
 
 
 class EndSearch:
@@ -40,12 +37,18 @@ class EndSearch:
         if at_s < self._due_at:
             return None
         self._due_at = at_s + LOOK_S
-        distance, step = self._distance, _step(self._distance)
-        while self._engine.peek(position + distance) is not None:
-            distance, step = distance + step, 2 * step
-            at_s = self._clock()
-        self._distance = max(1, distance - _step(distance))
-        return position + distance, at_s
+        low, high, ahead = 0, 0, self._distance  # the highest distance with a record, and the lowest without one
+        step = _step(ahead)
+        while not high or high - low > _step(high):
+            asked_s = self._clock()
+            if self._engine.peek(position + ahead) is not None:
+                low = ahead
+                ahead, step = (low + high) // 2 if high else ahead + step, 2 * step
+            else:
+                is_first, high, at_s = not high and not low, ahead, asked_s
+                ahead = high - _step(high) if is_first else (low + high) // 2
+        self._distance = high
+        return position + high, at_s
 
 
 def _step(distance: int) -> int:

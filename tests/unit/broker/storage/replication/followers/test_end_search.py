@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
-from forebay.broker.storage.replication.followers.end_search import DISTANCE, LOOK_S, STEP, EndSearch
+from forebay.broker.storage.replication.followers.end_search import LOOK_S, STEP, EndSearch
 
 
 class Engine(MemoryEngine):
@@ -22,35 +22,42 @@ class Engine(MemoryEngine):
         return b"" if position < self.end else None
 
 
-def test_a_position_without_a_record_is_found_with_a_time_before_it_was_looked_up() -> None:
+@pytest.mark.parametrize("behind", [0, 1, 2, 7, 8, 9, 64, 65, 1_000, 70_000])
+def test_a_position_near_the_end_is_found_with_a_time_before_it_was_looked_up(behind: int) -> None:
     engine = Engine()
-    engine.end = 10 * DISTANCE
-    search = EndSearch(engine, lambda: engine.now)
+    engine.end = 5 + behind
+    looked: list[tuple[int, float]] = []
+    peek = engine.peek
 
-    found = search.look(5)
+    def noted(position: int) -> bytes | None:
+        looked.append((position, engine.now))
+        return peek(position)
 
-    assert found == (5 + DISTANCE + 127 * DISTANCE // STEP, 7.0)
-    assert engine.peeks == 8
+    engine.peek = noted  # type: ignore[method-assign]
+    found = EndSearch(engine, lambda: engine.now).look(5)
+
+    assert found is not None
+    assert behind <= found[0] - 5 <= max(behind + 1, behind * STEP / (STEP - 1))
+    assert found in looked
+    assert engine.peeks <= 22
 
 
-def test_searches_are_so_far_apart_and_begin_near_the_end_that_was_found_before() -> None:
+def test_searches_are_so_far_apart_and_find_the_end_at_once_where_it_comes_nearer() -> None:
     engine = Engine()
-    engine.end = 1_000
+    engine.end = 1_064
     search = EndSearch(engine, lambda: engine.now)
     distances = []
-    for _ in range(4):
-        found = search.look(996)
+    for position in (1_000, 1_060, 1_063):
+        began = engine.now
+        found = search.look(position)
         assert found is not None
-        distances.append(found[0] - 996)
-        engine.now -= 1.0
-        assert search.look(996) is None, "none is due"
-        engine.now += LOOK_S
-    engine.end = 2_000
-    found = search.look(996)
+        distances.append(found[0] - position)
+        engine.now = began + LOOK_S - 0.001
+        assert search.look(position) is None, "none is due"
+        engine.now = began + LOOK_S
 
-    assert distances == [64, 56, 49, 43]
-    assert found is not None
-    assert found[0] == 996 + 1_058
+    assert 64 <= distances[0] <= 72
+    assert distances[1:] == [4, 1]
 
 
 @pytest.mark.parametrize("behind", [1, 5, 40, 66, 1_000, 70_000])
@@ -67,5 +74,5 @@ def test_a_follower_that_stays_as_far_behind_is_found_to_be_that_far_behind_by_f
             engine.peeks = 0
 
     assert min(distances) >= behind
-    assert max(distances[40:]) <= max(behind + 2, 1.25 * behind)
+    assert max(distances[40:]) <= max(behind + 2, 1.15 * behind)
     assert engine.peeks <= 3 * 19
