@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from forebay.broker.core.backups.values import BackupSummary
 from forebay.broker.runtime.backups.engine import Job
@@ -10,11 +10,19 @@ from forebay.broker.runtime.backups.engine import Job
 _J = TypeVar("_J", bound=Job)
 
 
-def begun(job: _J) -> _J:
-    """Run a job until it has transferred the pages, and return it."""
-    job.prepare()
-    job.take()
-    job.copy_bulk(lambda: None)
+STEPS: Final = ("prepare", "take", "copy")
+
+
+def begun(job: _J, last: str = "copy") -> _J:
+    """Run a job up to one of ``STEPS``, by default until it has transferred the pages, and return it."""
+    for step in STEPS[: STEPS.index(last) + 1]:
+        match step:
+            case "prepare":
+                job.prepare()
+            case "take":
+                job.take()
+            case _:
+                job.copy_bulk(lambda: None)
     return job
 
 

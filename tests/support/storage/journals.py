@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from forebay.broker.storage.replication.batch import Batch, encode
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
 from forebay.broker.storage.replication.checkpoints.trim import trim
-from forebay.broker.storage.replication.engine import Engine
+from forebay.broker.storage.replication.engine import Engine, EngineAway
 from forebay.broker.storage.replication.history import History, ReaderPosition
 from forebay.broker.storage.replication.owner import Owner, fence
 from forebay.broker.storage.replication.pieces import Pieces
@@ -117,3 +118,16 @@ class NumberCheckpoints:
         if mark is None:
             return NumberReplica(self._engine)
         return NumberReplica(self._engine, mark.place, list(self._content[mark.id]))
+
+
+def interrupting(changes: int) -> Callable[[int], None]:
+    """Return a hook that kills a broker after some changes of records."""
+    left = changes
+
+    def interrupt(position: int) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise EngineAway("the broker was killed")
+
+    return interrupt

@@ -26,7 +26,7 @@ from forebay.broker.storage.replication.engines.memory import MemoryEngine
 from forebay.broker.storage.replication.followers.upkeep import CheckpointFailed
 from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Put
 from tests.support.storage.checkpointed import Checkpointed, Stop, content_of, follow, page_of
-from tests.support.storage.jobs import begun
+from tests.support.storage.jobs import STEPS, begun
 
 NEVER = threading.Event()
 
@@ -214,12 +214,7 @@ def test_a_checkpoint_whose_files_another_broker_has_deleted_meanwhile_is_given_
 def test_a_crash_at_any_step_costs_nothing_and_the_next_checkpoint_cleans_up(
     shard: Checkpointed, tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = shard.source.job()
-    job.prepare()
-    if step != "prepare":
-        job.take()
-    if step not in {"prepare", "take"}:
-        job.copy_bulk(lambda: None)
+    job = begun(shard.source.job(), step if step in STEPS else STEPS[-1])
     if step in {"mark", "trim"}:
         monkeypatch.setattr(jobs, "trim" if step == "trim" else "inspect", _killed)
         if step == "mark":

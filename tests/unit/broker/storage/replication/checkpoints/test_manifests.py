@@ -31,7 +31,8 @@ from forebay.broker.storage.replication.followers.upkeep import CheckpointFailed
 from forebay.broker.storage.replication.replica import Replica
 from forebay.broker.storage.store.contract import Family, Put
 from tests.support.storage.checkpointed import AT_US, Checkpointed, content_of, follow
-from tests.support.storage.jobs import begun, run
+from tests.support.storage.jobs import STEPS, begun, run
+from tests.support.storage.journals import interrupting
 
 NEVER = threading.Event()
 
@@ -193,12 +194,7 @@ def test_a_crash_before_the_mark_deletes_nothing_of_the_checkpoint_before(
     damage(shard)
     append(shard, 3)
     files, records = set(shard.engine.files().names()), records_in(shard.engine)
-    job = shard.source.job()
-    job.prepare()
-    if step != "prepare":
-        job.take()
-    if step not in {"prepare", "take"}:
-        job.copy_bulk(lambda: None)
+    job = begun(shard.source.job(), step if step in STEPS else STEPS[-1])
     if step in {"read back", "mark"}:
         killed: tuple[object, str] = (Marks, "add") if step == "mark" else (CheckpointJob, "_read_back")
         monkeypatch.setattr(*killed, _killed)
@@ -284,19 +280,6 @@ def test_a_trim_after_damaged_manifests_that_was_interrupted_is_completed_by_the
         assert records_in(engine) == [0]
         assert_whole(shard, tmp_path / f"b{changes}")
         shard.close()
-
-
-def interrupting(changes: int) -> Callable[[int], None]:
-    """Return what kills a broker after some changes of records."""
-    left = changes
-
-    def interrupt(position: int) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise EngineAway("killed")
-
-    return interrupt
 
 
 def test_of_two_brokers_that_replace_a_damaged_checkpoint_one_gives_up_and_leaves_nothing(

@@ -23,7 +23,7 @@ from forebay.broker.storage.replication.history import ReaderPosition
 from forebay.broker.storage.replication.owner import Fenced
 from forebay.broker.storage.replication.reader import Reader, Trimmed
 from forebay.broker.storage.replication.record import Header, RecordKind, decode_header, encode
-from tests.support.storage.journals import NumberCheckpoints, NumberReplica, batch_of, take_over
+from tests.support.storage.journals import NumberCheckpoints, NumberReplica, batch_of, interrupting, take_over
 
 
 @pytest.fixture
@@ -183,15 +183,7 @@ def test_a_trim_that_was_interrupted_is_completed_by_the_next_one(engine: Memory
     engine.records[later.position] = b"".join(encode(Header(RecordKind.CHUNK, 1, first.identity, 3), batch_of(9).data))
     for number in range(3, 6):
         later.append(batch_of(number))
-    left = changes
-
-    def interrupt(position: int) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise EngineAway("the broker was killed")
-
-    engine.before_trim = interrupt
+    engine.before_trim = interrupting(changes)
     made, replica = NumberCheckpoints(engine), NumberReplica(engine)
     replica.read()
     try:
@@ -299,15 +291,7 @@ def test_owners_around_a_damaged_fence_confirm_nothing_after_a_trim(engine: Memo
     made, replica = NumberCheckpoints(engine), NumberReplica(engine)
     replica.read()
     engine.records[damaged] = b"damaged"
-    left = changes
-
-    def interrupt(position: int) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise EngineAway("the broker was killed")
-
-    engine.before_trim = interrupt
+    engine.before_trim = interrupting(changes)
     try:
         made.make(replica)
     except EngineAway:

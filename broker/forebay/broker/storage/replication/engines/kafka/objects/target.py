@@ -32,7 +32,7 @@ class TopicTarget:
         """See ``Target.put``."""
         with _failing():
             self._store.put(self._folder + name, (bytes(chunk) for chunk in chunks))  # a chunk may be used again
-            self._store.index()
+            self._store.index()  # an owner asks for none while it makes a checkpoint
 
     def get(self, name: str) -> Iterator[bytes]:
         """See ``Target.get``."""

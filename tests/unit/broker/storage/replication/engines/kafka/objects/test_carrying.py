@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from forebay.broker.storage.replication.engines.kafka.objects.carrying import best_cut
+from forebay.broker.storage.replication.engines.kafka.objects.carrying import best_cut, is_free
 from forebay.broker.storage.replication.engines.kafka.objects.message import Header, MessageKind
 from forebay.broker.storage.replication.engines.kafka.objects.table import Objects
 
@@ -67,3 +67,12 @@ def test_no_base_is_after_the_first_part_of_a_change_that_is_not_complete() -> N
 
     assert cut is not None
     assert cut.base == 3
+
+
+def test_a_base_is_free_once_nothing_is_left_below_it_and_no_carry_for_a_lower_one_is_after_it() -> None:
+    objects = objects_of("b", "a", "a", "a")
+    assert [is_free(objects, base) for base in (0, 1)] == [True, False]
+    objects.take(Header(MessageKind.CARRY, 1, 9, "b", base=2, origin=0), 10, b"x" * 10)
+
+    assert objects.lowest() == 3
+    assert [is_free(objects, base) for base in range(1, 5)] == [True, True, False, False]
