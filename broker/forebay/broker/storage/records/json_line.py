@@ -1,6 +1,6 @@
 """Document of one line of JSON, and a line with its CRC-32 in hexadecimal.
 
-Manifests and marks of checkpoints, and the list of remote files, are such documents.
+Manifests and marks of checkpoints, the list of remote files, and the index of a topic are such documents.
 """
 
 from __future__ import annotations

@@ -1,26 +1,19 @@
 """Index of a topic: the table of its objects at an offset, from which a reader takes the messages.
 
-An index is an object of the topic like others, which versions before it only carry. Its content is
-
-    magic 4 bytes "FBX1"
-    crc32 4 bytes of the rest
-    zlib          of the columns: of each its length in 8 bytes, and its bytes
-
-Numbers are big-endian, those of columns little-endian. A reader looks for the newest index from the end of the topic
-backwards, and takes the messages from there on. What was still needed of the messages that were cut since was carried,
-before or after the index.
+An index is an object of the topic like others, which versions before it only carry: a compressed document of one line.
+A reader looks for the newest index from the end of the topic backwards, and takes the messages from there on. What was
+still needed of the messages that were cut since was carried, before or after the index.
 """
 
 from __future__ import annotations
 
-import struct
-import sys
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
+from forebay.broker.storage.records.json_line import decode_line, encode_line
 from forebay.broker.storage.replication.engines.kafka.objects.log import LogMessage
 from forebay.broker.storage.replication.engines.kafka.objects.message import MessageKind, MessageUnknown, decode
 from forebay.broker.storage.replication.engines.kafka.objects.table import (
@@ -36,12 +29,8 @@ INDEX_BYTES: Final = 256 << 20
 """Messages after an index from which another one is due, in bytes."""
 INDEX_SHARE: Final = 16
 """Another one is due only after this many times its own bytes, too."""
-MAGIC: Final = b"FBX1"
-_LENGTH: Final = struct.Struct(">Q")
-_CRC: Final = struct.Struct(">I")
 LEVEL: Final = 1
-SEPARATOR: Final = "\n"
-"""Between names, which have none."""
+"""Of the compression: the fastest."""
 MESSAGES: Final = 16
 """Messages that are searched first."""
 STEP: Final = 8
@@ -56,87 +45,74 @@ class IndexDamaged(ValueError):
 
 def encode_index(state: TableState) -> bytes:
     """Return a state as bytes."""
-    content = zlib.compress(b"".join(_framed(_columns(state))), LEVEL)
-    return MAGIC + _CRC.pack(zlib.crc32(content)) + content
+    objects, incomplete = state.objects, state.incomplete
+    document = {
+        "begin": state.begin,
+        "base": state.base,
+        "sizes": state.sizes.tolist(),
+        "objects": {
+            "name": [each.name for each in objects],
+            "origin": [each.origin for each in objects],
+            "offsets": [each.offsets for each in objects],
+            "size": [each.size for each in objects],
+            "begin": [each.begin.hex() for each in objects],
+        },
+        "changed": list(state.changed.items()),
+        "carries": list(state.carries.items()),
+        "incomplete": [
+            {
+                "change": change,
+                "offsets": list(one.offsets.items()),
+                "parts": one.parts,
+                "size": one.size,
+                "begin": one.begin.hex(),
+                "names": [(part, names.hex()) for part, names in one.names.items()],
+            }
+            for change, one in incomplete.items()
+        ],
+        "last": [state.last[0], state.last[1].hex()],
+    }
+    return zlib.compress(encode_line(document), LEVEL)
 
 
 def decode_index(data: bytes) -> TableState:
     """Return the state in bytes. Raises ``IndexDamaged``."""
-    begin = len(MAGIC) + _CRC.size
-    if not data.startswith(MAGIC) or len(data) < begin:
-        raise IndexDamaged(f"its {len(data)} bytes do not begin as an index")
-    [crc] = _CRC.unpack_from(data, len(MAGIC))
-    content = memoryview(data)[begin:]
-    if zlib.crc32(content) != crc:
-        raise IndexDamaged("its checksum is wrong")
     try:
-        columns = _columns_of(zlib.decompress(content))
-        state = _state(columns)
-        if next(columns, None) is not None:
-            raise ValueError("there are more than are known")
-    except (ValueError, IndexError, StopIteration, RuntimeError, struct.error, zlib.error) as error:
-        raise IndexDamaged(f"its columns do not fit: {error!r}") from error
+        document = decode_line(zlib.decompress(data))
+        state = _state(document) if document is not None else None
+    except (zlib.error, LookupError, TypeError, ValueError, OverflowError) as error:
+        raise IndexDamaged(f"it has no table: {error!r}") from error
+    if state is None:
+        raise IndexDamaged("its checksum is wrong")
     return state
 
 
-def _columns(state: TableState) -> Iterator[bytes]:
-    objects, incomplete = state.objects, state.incomplete
-    yield _numbers([state.begin, state.base, state.last[0]])
-    yield state.last[1]
-    yield _little(state.sizes)
-    yield _names(each.name for each in objects)
-    yield _numbers(each.origin for each in objects)
-    yield _numbers(each.size for each in objects)
-    yield from _lists([each.offsets for each in objects])
-    yield from _texts([each.begin for each in objects])
-    yield _names(state.changed)
-    yield _numbers(state.changed.values())
-    yield _numbers(state.carries)
-    yield _numbers(state.carries.values())
-    yield _numbers(writer for writer, _ in incomplete)
-    yield _numbers(number for _, number in incomplete)
-    yield _numbers(one.parts for one in incomplete.values())
-    yield _numbers(one.size for one in incomplete.values())
-    yield from _texts([one.begin for one in incomplete.values()])
-    yield from _lists([tuple(one.offsets) for one in incomplete.values()])
-    yield from _lists([tuple(one.offsets.values()) for one in incomplete.values()])
-    yield from _lists([tuple(one.names) for one in incomplete.values()])
-    yield from _texts([names for one in incomplete.values() for names in one.names.values()])
-
-
-def _state(columns: Iterator[memoryview]) -> TableState:
-    begin, base, last = _numbers_of(next(columns))
-    key = bytes(next(columns))
-    sizes = _array_of("I", next(columns))
-    objects = [
-        StoredObject(name, origin, offsets, size, start)
-        for name, origin, size, offsets, start in zip(
-            _names_of(next(columns)),
-            _numbers_of(next(columns)),
-            _numbers_of(next(columns)),
-            _lists_of(columns),
-            _texts_of(columns),
-            strict=True,
-        )
-    ]
-    changed = dict(zip(_names_of(next(columns)), _numbers_of(next(columns)), strict=True))
-    carries = dict(zip(_numbers_of(next(columns)), _numbers_of(next(columns)), strict=True))
-    keys = list(zip(_numbers_of(next(columns)), _numbers_of(next(columns)), strict=True))
-    counts, lengths = _numbers_of(next(columns)), _numbers_of(next(columns))
-    starts = _texts_of(columns)
-    parts, places, named = _lists_of(columns), _lists_of(columns), _lists_of(columns)
-    lists = iter(_texts_of(columns))
-    incomplete = {
-        key: Incomplete(
-            dict(zip(parts[at], places[at], strict=True)),
-            counts[at],
-            lengths[at],
-            starts[at],
-            {part: next(lists) for part in named[at]},
-        )
-        for at, key in enumerate(keys)
-    }
-    return TableState(begin, base, sizes, objects, changed, incomplete, carries, (last, key))
+def _state(document: Mapping[str, Any]) -> TableState:
+    columns = document["objects"]
+    return TableState(
+        document["begin"],
+        document["base"],
+        array("I", document["sizes"]),
+        [
+            StoredObject(name, origin, tuple(offsets), size, bytes.fromhex(begin))
+            for name, origin, offsets, size, begin in zip(
+                *(columns[name] for name in ("name", "origin", "offsets", "size", "begin")), strict=True
+            )
+        ],
+        dict(document["changed"]),
+        {
+            tuple(each["change"]): Incomplete(
+                dict(each["offsets"]),
+                each["parts"],
+                each["size"],
+                bytes.fromhex(each["begin"]),
+                {part: bytes.fromhex(names) for part, names in each["names"]},
+            )
+            for each in document["incomplete"]
+        },
+        dict(document["carries"]),
+        (document["last"][0], bytes.fromhex(document["last"][1])),
+    )
 
 
 def index_is_due(objects: Objects, *, index_bytes: int = INDEX_BYTES) -> bool:
@@ -145,88 +121,6 @@ def index_is_due(objects: Objects, *, index_bytes: int = INDEX_BYTES) -> bool:
     if found is None or found.origin < objects.begin:
         return objects.bytes_before(objects.end) >= index_bytes
     return objects.bytes_after(found.origin) >= max(index_bytes, INDEX_SHARE * found.size)
-
-
-# -- columns
-
-
-def _framed(columns: Iterable[bytes]) -> Iterator[bytes]:
-    for column in columns:
-        yield _LENGTH.pack(len(column))
-        yield column
-
-
-def _columns_of(data: bytes) -> Iterator[memoryview]:
-    view, at = memoryview(data), 0
-    while at < len(view):
-        [length] = _LENGTH.unpack_from(view, at)
-        at += _LENGTH.size
-        if at + length > len(view):
-            raise ValueError(f"{at + length - len(view)} bytes are missing")
-        yield view[at : at + length]
-        at += length
-
-
-def _little(numbers: array[int]) -> bytes:
-    if sys.byteorder == "big":
-        numbers = array(numbers.typecode, numbers)
-        numbers.byteswap()
-    return numbers.tobytes()
-
-
-def _array_of(typecode: str, data: memoryview) -> array[int]:
-    numbers = array(typecode, bytes(data))
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers
-
-
-def _numbers(numbers: Iterable[int]) -> bytes:
-    return _little(array("Q", numbers))
-
-
-def _numbers_of(data: memoryview) -> array[int]:
-    return _array_of("Q", data)
-
-
-def _names(names: Iterable[str]) -> bytes:
-    """Return names as a column: each ends with a separator, so that none differs from an empty one."""
-    return "".join(name + SEPARATOR for name in names).encode()
-
-
-def _names_of(data: memoryview) -> list[str]:
-    return str(data, "utf-8").split(SEPARATOR)[:-1]
-
-
-def _lists(lists: Sequence[Sequence[int]]) -> Iterator[bytes]:
-    yield _numbers(len(one) for one in lists)
-    yield _numbers(number for one in lists for number in one)
-
-
-def _lists_of(columns: Iterator[memoryview]) -> list[tuple[int, ...]]:
-    counts, numbers = _numbers_of(next(columns)), _numbers_of(next(columns))
-    found, at = list[tuple[int, ...]](), 0
-    for count in counts:
-        found.append(tuple(numbers[at : at + count]))
-        at += count
-    return found
-
-
-def _texts(texts: Sequence[bytes]) -> Iterator[bytes]:
-    yield _numbers(len(text) for text in texts)
-    yield b"".join(texts)
-
-
-def _texts_of(columns: Iterator[memoryview]) -> list[bytes]:
-    counts, joined = _numbers_of(next(columns)), next(columns)
-    found, at = list[bytes](), 0
-    for count in counts:
-        found.append(bytes(joined[at : at + count]))
-        at += count
-    return found
-
-
-# -- search
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from forebay.broker.storage.records.json_line import decode_line, encode_line
 from forebay.broker.storage.replication.engines.kafka.objects.index import (
     INDEX,
     IndexDamaged,
@@ -76,7 +77,7 @@ def test_an_index_of_nothing_is_read_back() -> None:
     assert decode_index(encode_index(empty)) == empty
 
 
-@pytest.mark.parametrize("damaged", [b"", b"FBX1", b"FBX1\0\0\0", b"FBX2" + encode_index(STATE)[4:]])
+@pytest.mark.parametrize("damaged", [b"", b"FBX1", zlib.compress(b""), zlib.compress(b"no document")])
 def test_bytes_that_are_no_index_are_damaged(damaged: bytes) -> None:
     with pytest.raises(IndexDamaged):
         decode_index(damaged)
@@ -103,13 +104,19 @@ def test_the_newest_index_that_is_complete_is_found() -> None:
     assert min(topic.read_at) > 1_000
 
 
-def test_a_content_that_does_not_fit_is_damaged_though_its_checksum_is_right() -> None:
-    columns = zlib.decompress(encode_index(STATE)[8:])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("begin", ...), ("sizes", [-1]), ("sizes", 7), ("objects", {"name": ["a"]}), ("changed", [1]), ("last", [7])],
+)
+def test_a_document_that_is_no_table_is_damaged_though_its_checksum_is_right(name: str, value: object) -> None:
+    document = decode_line(zlib.decompress(encode_index(STATE)))
+    assert document is not None
+    document[name] = value
+    if value is ...:
+        del document[name]
 
-    for content in (columns[:-1], columns[:200], columns[:4], b"", columns + b"\0" * 7, columns[1:]):
-        packed = zlib.compress(content)
-        with pytest.raises(IndexDamaged, match="its columns do not fit"):
-            decode_index(b"FBX1" + zlib.crc32(packed).to_bytes(4, "big") + packed)
+    with pytest.raises(IndexDamaged, match="it has no table"):
+        decode_index(zlib.compress(encode_line(document)))
 
 
 def test_older_indexes_are_found_after_the_newest() -> None:
