@@ -74,6 +74,7 @@ class Checkpoints:
             if self._closed:
                 continue
             try:
+                await self._thread.call(self._source.index)
                 if await self._thread.call(self._source.is_due):
                     await self._make()
             except (BackupFailed, StoreFenced) as failure:

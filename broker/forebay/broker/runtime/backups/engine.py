@@ -90,6 +90,10 @@ class Checkpointing(Protocol):
         """Bytes of pages that the last checkpoint has, and this broker not yet. Any thread."""
         ...
 
+    def index(self) -> None:
+        """Write an index of the journal, if it has one and it is due. The checkpoint thread."""
+        ...
+
     def is_due(self) -> bool:
         """Return whether a checkpoint is due. The checkpoint thread."""
         ...

@@ -23,12 +23,16 @@ class DueEngine:
 
     def __init__(self, due: int) -> None:
         self.due = due
-        self.checks = 0
+        self.checks = self.indexes = 0
         self.steps = ScriptedEngine()
         self.size_bytes: int | None = None
         self.remote_bytes = self.resends = 0
         self.journal, self.position, self.epoch = "file:///journal", 7, 2
         self.durability = "synced"
+
+    def index(self) -> None:
+        """See ``Checkpointing.index``."""
+        self.indexes += 1
 
     def is_due(self) -> bool:
         """See ``Checkpointing.is_due``."""
@@ -78,6 +82,15 @@ async def test_a_checkpoint_is_made_each_time_that_one_is_due() -> None:
             assert engine.steps.steps.count("remove") == 2
             assert checkpoints.failures == 0
             assert (checkpoints.journal_bytes or 0) >= 400
+
+
+async def test_an_index_is_written_before_each_look_for_a_checkpoint_that_is_due() -> None:
+    async with running() as broker:
+        engine = DueEngine(0)
+        async with checkpoints_of(broker, engine):
+            await until_checked(engine, 3)
+
+            assert engine.indexes >= engine.checks
 
 
 async def test_a_failed_checkpoint_is_counted_and_made_again() -> None:

@@ -85,14 +85,17 @@ class CheckpointSource:
         """Bytes of pages that the last checkpoint has, and this broker not yet. Any thread."""
         return self._origin.store.remote_bytes()
 
-    def is_due(self) -> bool:
-        """Return whether a checkpoint is due, which none is while pages are missing here.
-
-        It is asked every few seconds, so an index of the engine that is due is written first.
-        """
+    def index(self) -> None:
+        """Write an index of the engine, if one is due; see ``Engine.index``."""
         with failing(self._failed, EngineError):
             self._engine.index()
-            return not self.remote_bytes and self._growth.is_due()
+
+    def is_due(self) -> bool:
+        """Return whether a checkpoint is due, which none is while pages are missing here."""
+        if self.remote_bytes:
+            return False
+        with failing(self._failed, EngineError):
+            return self._growth.is_due()
 
     def job(self, busy: Callable[[], bool] = lambda: False) -> CheckpointJob:
         """Return a new checkpoint.

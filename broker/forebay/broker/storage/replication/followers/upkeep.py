@@ -93,8 +93,9 @@ class Upkeep:
             self._running = self._thread.submit(self._prepare, self._checkpoints)
 
     def _prepare(self, checkpoints: CheckpointSource) -> None:
-        """Prepare a checkpoint if one is due."""
+        """Write an index, and prepare a checkpoint, if one is due."""
         try:
+            checkpoints.index()
             if not checkpoints.is_due():
                 return
             self._job = checkpoints.job()

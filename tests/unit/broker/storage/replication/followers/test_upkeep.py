@@ -31,12 +31,17 @@ class SlowEngine(MemoryEngine):
     def __init__(self) -> None:
         super().__init__()
         self.asked, self.may_answer = threading.Event(), threading.Event()
+        self.indexed = threading.Event()
 
     def sizes(self, first: int, end: int) -> Iterator[tuple[int, int]]:
         """See ``Engine.sizes``."""
         self.asked.set()
         assert self.may_answer.wait(WAIT_S)
         return super().sizes(first, end)
+
+    def index(self) -> None:
+        """See ``Engine.index``."""
+        self.indexed.set()
 
 
 class Clock:
@@ -127,3 +132,11 @@ def test_a_checkpoint_is_made_later_if_the_takeover_failed_for_which_it_was_give
     clock.now += RETRY_S
 
     until(lambda: made_until(upkeep, engine, 0), timeout_s=WAIT_S)
+
+
+def test_an_index_is_written_before_it_is_asked_whether_a_checkpoint_is_due(
+    upkeep: Upkeep, engine: SlowEngine, clock: Clock
+) -> None:
+    look(upkeep, engine, clock)
+
+    assert engine.indexed.is_set()
