@@ -9,6 +9,7 @@ from typing import Final, Literal
 import pyarrow as pa
 
 from forebay.arrow import coded, encode_batches, encode_schema
+from forebay.client import EncodedPage, Encoding
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 from tests.fuzz.chance import ODD_TEXTS, UNSIGNED, Chance
@@ -52,6 +53,11 @@ def page(chance: Chance, sequence: int | None = None) -> pb.PublishPage:
     encoding = chance.one(0, 1, 2, 7) if chance.once_in(15) else 2 if rows else 1
     made.MergeFromString(b"\x18" + bytes([encoding]))
     return made
+
+
+def good_rows() -> EncodedPage:
+    """Return a page of rows without a fault, for the first version of the schema."""
+    return EncodedPage(_good_rows()[0], ROWS, Encoding.ARROW)
 
 
 def rows(chance: Chance) -> bytes:
