@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -64,7 +63,7 @@ def kill(scene: Scene) -> float | None:
         member.kill()
     if loses_all:
         for member in fleet.members:
-            shutil.rmtree(member.store)
+            member.destroy_store()
             fleet.restart(member)
     elif at_once:
         fleet.restart(owner)

@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 import signal
+import tempfile
 import time
 import urllib.request
 from collections.abc import Callable
@@ -101,6 +102,16 @@ class Member:
             self.process.kill()
             self.process = self.served_at = None
 
+    def destroy_store(self) -> None:
+        """Delete the directory of the process that was killed.
+
+        The process that reads the accounts of a checkpoint outlives it for a moment, and may add a file: what it finds
+        then is no directory of the next life.
+        """
+        gone = Path(tempfile.mkdtemp(prefix=f"{self.store.name}-gone-", dir=self.store.parent))
+        self.store.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
     def lag_s(self) -> float | None:
         """Return the lag that a follower exports, in seconds; None while it exports none."""
         try:
@@ -173,7 +184,7 @@ class Fleet:
         """Start a broker that has ended, sometimes on an empty directory."""
         if member.store.exists() and self._chance.random() < EMPTY:
             self._empty_starts += 1
-            shutil.rmtree(member.store)
+            member.destroy_store()
         member.start(self._launcher, self.takeover_after_s)
 
     def poll(self) -> None:
