@@ -11,6 +11,7 @@ from typing import Final
 
 from tests.fault_fleet.fleet import SETTLES_S, Fleet, Member
 from tests.support.proxies.group import Way
+from tests.support.storage.destruction import destroy_store
 
 AT_ONCE: Final = 0.25
 """Share of the killed brokers that are started again at once, the others once another one serves."""
@@ -63,7 +64,7 @@ def kill(scene: Scene) -> float | None:
         member.kill()
     if loses_all:
         for member in fleet.members:
-            member.destroy_store()
+            destroy_store(member.store)
             fleet.restart(member)
     elif at_once:
         fleet.restart(owner)

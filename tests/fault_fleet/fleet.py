@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
-import tempfile
 import time
 import urllib.request
 from collections.abc import Callable
@@ -23,6 +21,7 @@ from tests.fault_fleet.journals import BROKERS, Journal
 from tests.support.campaigns.successors import Serving
 from tests.support.processes.broker import BrokerEnded, BrokerProcess, Launcher, free_port
 from tests.support.proxies.tcp import TcpProxy
+from tests.support.storage.destruction import destroy_store
 
 POLL_S: Final = 0.02
 SETTLES_S: Final = 180.0
@@ -102,16 +101,6 @@ class Member:
             self.process.kill()
             self.process = self.served_at = None
 
-    def destroy_store(self) -> None:
-        """Delete the directory of the process that was killed.
-
-        The process that reads the accounts of a checkpoint outlives it for a moment, and may add a file: what it finds
-        then is no directory of the next life.
-        """
-        gone = Path(tempfile.mkdtemp(prefix=f"{self.store.name}-gone-", dir=self.store.parent))
-        self.store.rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
-
     def lag_s(self) -> float | None:
         """Return the lag that a follower exports, in seconds; None while it exports none."""
         try:
@@ -184,7 +173,7 @@ class Fleet:
         """Start a broker that has ended, sometimes on an empty directory."""
         if member.store.exists() and self._chance.random() < EMPTY:
             self._empty_starts += 1
-            member.destroy_store()
+            destroy_store(member.store)
         member.start(self._launcher, self.takeover_after_s)
 
     def poll(self) -> None:

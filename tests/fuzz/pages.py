@@ -55,8 +55,8 @@ def page(chance: Chance, sequence: int | None = None) -> pb.PublishPage:
     return made
 
 
-def good_rows() -> EncodedPage:
-    """Return a page of rows without a fault, for the first version of the schema."""
+def readable_page() -> EncodedPage:
+    """Return a page of rows of the first version of the schema, as a publisher takes it."""
     return EncodedPage(_good_rows()[0], ROWS, Encoding.ARROW)
 
 

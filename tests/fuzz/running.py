@@ -85,6 +85,7 @@ async def _fuzz(options: Options, endpoint: str, process: psutil.Process, report
     known, until = Known(), time.monotonic() + options.seconds
     known.schemas.append(pages.schema())
     await asyncio.to_thread(_renew, endpoint)
+    await asyncio.to_thread(_load_decoder, endpoint)
     work = [_work(endpoint, Chance(f"{options.seed}-{number}", known), until, report) for number in range(WORKERS)]
     async with asyncio.TaskGroup() as group:
         helpers = [group.create_task(_sample(process, report)), group.create_task(_keep(endpoint, report))]
@@ -143,9 +144,6 @@ def _renew(endpoint: str) -> None:
 def _fill(client: Client, sink: str) -> None:
     if sink == "rows":
         client.schemas.register(sink, pages.schema(), previous=0)
-        with client.publisher(sink) as publisher:
-            publisher.send_page(pages.good_rows(), partition=0).result()
-        client.peek(sink)  # the decoder of rows is loaded by its first use: a hundred MiB that are no growth
     else:
         records = [Record(b"v%d" % number, key=b"k%d" % number, headers={"h": "x"}) for number in range(50)]
         client.publish(sink, records)
@@ -154,6 +152,15 @@ def _fill(client: Client, sink: str) -> None:
             delivery = subscriber.take(5)
             if delivery is not None and delivery.gap is None:
                 delivery.dead_letter("no", offset=delivery.first_offset, wait=True)
+
+
+def _load_decoder(endpoint: str) -> None:
+    """Have a page of rows decoded: the first one loads the decoder, up to a hundred MiB that are no growth."""
+    with Client(endpoint, settings=_PATIENT) as client:
+        with client.publisher("rows") as publisher:
+            publisher.send_page(pages.readable_page(), partition=0).result()
+        [shown, *_] = client.peek("rows")
+    assert shown.format == "json", shown
 
 
 def _look_at_what_is_left(broker: BrokerProcess, endpoint: str, report: Report) -> None:

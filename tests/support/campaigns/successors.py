@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-import shutil
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self
 
 from tests.support.processes.broker import BrokerEnded, BrokerProcess, Launcher
+from tests.support.storage.destruction import destroy_store
 
 TAKEOVER_S: Final = 4.0
 POLL_S: Final = 0.02
@@ -94,13 +94,14 @@ class Shard:
             self._both_lost += 1
             self.end()
             for store in self._stores:
-                shutil.rmtree(store, ignore_errors=True)
+                if store.exists():
+                    destroy_store(store)
         for store in self._stores:
             if store in self.running:
                 continue
             if store.exists() and self._chance.random() < EMPTY:
                 self._empty_starts += 1
-                shutil.rmtree(store)
+                destroy_store(store)
             self.running[store] = self._launcher.start(
                 store,
                 self._endpoint,

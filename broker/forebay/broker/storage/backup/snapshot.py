@@ -1,7 +1,7 @@
 """Snapshot of a store between two group commits: its database, and the list of its bulk files.
 
     snapshot/      in the data directory, removed when the backup ends and by the next start
-        RANDOM/    of one backup: the process that reads its accounts may outlive a killed broker for a moment
+        RANDOM/    of one backup: a process that reads or inspects it may outlive a killed broker
             FORMAT, synced, db/    as in the data directory; tables are links, the rest are copies
 
 Bulk files never change but for their release. The caller holds that back until they are copied.
