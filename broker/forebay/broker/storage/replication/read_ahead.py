@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+import threading
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Final
 
-from forebay.broker.storage.replication.engine import Engine
+from forebay.broker.storage.replication.engine import Engine, EngineAway
 
-AHEAD_BYTES: Final = 32 << 20
-"""Bytes of records that are read together; as many are read ahead."""
+AHEAD_BYTES: Final = 52 << 20
+"""Bytes of records that are read ahead: six of an owner's largest. As many are returned at once."""
 AHEAD_RECORDS: Final = 256
 READS_AT_ONCE: Final = 8
 """Requests for records in flight, once there is more than one to read: each takes a round trip."""
@@ -27,9 +28,6 @@ class Records:
     met_end: bool
     """True if the position after them had no record when it was read, after the call began."""
 
-    at_once: int
-    """Requests with which to begin to read the next ones."""
-
 
 class ReadAhead:
     """Records of an engine in the order of their positions. For one thread.
@@ -39,62 +37,140 @@ class ReadAhead:
 
     def __init__(self, engine: Engine) -> None:
         self._engine: Final = engine
-        self._threads: ThreadPoolExecutor | None = None
-        self._next: tuple[int, Future[Records]] | None = None
-        """Position from which on records are read ahead, and these."""
+        self._calls = 0
+        self._requests: _Requests | None = None
 
     def read(self, position: int) -> Records:
-        """Return the records from a position on, about ``AHEAD_BYTES``, up to the first missing one.
+        """Return the records from a position on, up to the first missing one; one at least, if there is one.
 
-        What is after a missing one does not count. Raises ``EngineAway``, also where the engine answers again by now:
-        the time without an answer is no silence of an owner.
+        These are the ones that are read already, up to ``AHEAD_BYTES``. What is after a missing one does not count.
+
+        Raises ``EngineAway``, also where the engine answers again by now: the time without an answer is no silence of
+        an owner.
         """
-        ahead = self._take(position)
-        found = ahead or self._read(position, 1, self._pool)
-        if not found.met_end:
-            pool, begin = self._pool(), position + len(found.data)
-            self._next = begin, pool.submit(self._read, begin, found.at_once, lambda: pool)
-        elif ahead is None:
+        self._calls += 1
+        if self._requests is not None and self._requests.next == position:
+            found = self._take(self._requests)
+            if found.data or found.met_end:
+                return found
+        self.close()
+        record = self._engine.read(position)
+        if record is None:
+            return Records([], 0, met_end=True)
+        self._requests = _Requests(self._engine, position, record, self._calls)
+        return self._take(self._requests)
+
+    def _take(self, requests: _Requests) -> Records:
+        try:
+            found = requests.take(self._calls)
+        except EngineAway:
             self.close()
-        else:  # a record may have been appended since then
-            found = replace(found, met_end=False)
+            raise
+        if found.met_end:
+            self.close()
         return found
 
     def close(self) -> None:
         """End the threads, without a wait for a request that has no answer yet."""
-        self._next = None
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
-            self._threads = None
+        if self._requests is not None:
+            self._requests.close()
+            self._requests = None
 
-    def _take(self, position: int) -> Records | None:
-        """Return what was read ahead from a position on, if that is anything. Raises ``EngineAway``."""
-        if self._next is None:
-            return None
-        (begin, future), self._next = self._next, None
-        wait([future])
-        if begin != position:
-            return None
-        found = future.result()
-        return found if found.data else None
 
-    def _read(self, position: int, at_once: int, pool: Callable[[], ThreadPoolExecutor]) -> Records:
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """Request for one record."""
+
+    record: Future[bytes | None]
+    call: int
+    """Number of the call of ``ReadAhead.read`` during which, or after which, it began."""
+
+
+class _Requests:
+    """Requests for consecutive positions, the first of which has a record.
+
+    One more is in flight for each record that was read, up to ``READS_AT_ONCE``, and none is added after a missing
+    record or a failure.
+    """
+
+    def __init__(self, engine: Engine, position: int, record: bytes, call: int) -> None:
+        """Begin with a record that was read."""
+        self._engine: Final = engine
+        self._threads: Final = ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="forebay-reader")
+        self._lock: Final = threading.Lock()
+        self._call = call
+        first: Future[bytes | None] = Future()
+        first.set_result(record)
+        self._waiting: Final = deque([_Request(first, call)])
+        """Requests whose record was not taken, in the order of their positions."""
+        self.next = position
+        """Position of the first of them."""
+        self._bytes = self._largest = len(record)
+        """Bytes of the records that were not taken, and those of the largest one so far."""
+        self._in_flight = 0
+        self._at_once = 2
+        self._is_over = False
+
+    def take(self, call: int) -> Records:
+        """Return what is read already, one record at least unless there is none; see ``ReadAhead.read``.
+
+        As long as less than ``READS_AT_ONCE`` may be in flight it waits for further ones, since the end is probably
+        near. None, and no end, means that the next position had no record before this call. ``call`` is its number.
+        """
         records: list[bytes] = []
-        size, largest, count, met_end = 0, 1, at_once, False
-        while count and not met_end:
-            begin = position + len(records)
-            read = map if count == 1 else pool().map
-            for record in read(self._engine.read, range(begin, begin + count)):
-                if record is None:
-                    met_end = True
-                    break
-                records.append(record)
-                size, largest = size + len(record), max(largest, len(record))
-            room = min(AHEAD_RECORDS - len(records), -((size - AHEAD_BYTES) // largest))
-            count = max(0, min(2 * count, READS_AT_ONCE, room))
-        return Records(records, size, met_end, max(1, min(READS_AT_ONCE, AHEAD_RECORDS, AHEAD_BYTES // largest)))
+        size = 0
+        with self._lock:
+            self._call = call
+            self._add()
+        while size < AHEAD_BYTES and len(records) < AHEAD_RECORDS:
+            request = self._waiting[0]
+            if records and self._at_once == READS_AT_ONCE and not request.record.done():
+                break
+            if records and request.record.exception() is not None:
+                break
+            record = request.record.result()
+            if record is None:
+                return Records(records, size, met_end=request.call == call)
+            records.append(record)
+            size += len(record)
+            with self._lock:
+                self._waiting.popleft()
+                self.next += 1
+                self._bytes -= len(record)
+                self._add()
+        return Records(records, size, met_end=False)
 
-    def _pool(self) -> ThreadPoolExecutor:
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(READS_AT_ONCE + 1, thread_name_prefix="forebay-reader")
-        return self._threads
+    def close(self) -> None:
+        """See ``ReadAhead.close``."""
+        with self._lock:
+            self._is_over = True
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _read(self, position: int) -> bytes | None:
+        record: bytes | None = None
+        try:
+            record = self._engine.read(position)
+        finally:
+            with self._lock:
+                self._in_flight -= 1
+                if record is None:
+                    self._is_over = True
+                else:
+                    self._bytes += len(record)
+                    self._largest = max(self._largest, len(record))
+                    self._at_once = min(self._at_once + 1, READS_AT_ONCE)
+                self._add()
+        return record
+
+    def _add(self) -> None:
+        """Begin as many requests as there is room for, with the lock."""
+        while not self._is_over and self._in_flight < self._at_once and self._has_room():
+            self._in_flight += 1
+            future = self._threads.submit(self._read, self.next + len(self._waiting))
+            self._waiting.append(_Request(future, self._call))
+
+    def _has_room(self) -> bool:
+        if not self._waiting:
+            return True
+        expected = self._bytes + (self._in_flight + 1) * self._largest
+        return len(self._waiting) < AHEAD_RECORDS and expected <= AHEAD_BYTES

@@ -7,7 +7,7 @@ import pytest
 from forebay.broker.storage.replication import read_ahead
 from forebay.broker.storage.replication.engine import EngineAway
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
-from forebay.broker.storage.replication.read_ahead import AHEAD_BYTES, READS_AT_ONCE, ReadAhead
+from forebay.broker.storage.replication.read_ahead import READS_AT_ONCE, ReadAhead
 
 WAIT_S = 30.0
 TOGETHER = 4
@@ -39,6 +39,22 @@ class Engine(MemoryEngine):
             return self.asked.wait_for(lambda: position in self.reads, WAIT_S)
 
 
+class HangingEngine(Engine):
+    """Answers the read of one record late."""
+
+    def __init__(self, hanging: int) -> None:
+        super().__init__(5 * TOGETHER)
+        self.answers = threading.Event()
+        self._hanging = hanging
+
+    def read(self, position: int) -> bytes | None:
+        """See ``Engine.read``."""
+        found = super().read(position)
+        if position == self._hanging:
+            assert self.answers.wait(WAIT_S)
+        return found
+
+
 @pytest.fixture(autouse=True)
 def _few_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read_ahead, "AHEAD_RECORDS", TOGETHER)
@@ -49,6 +65,17 @@ def values(*positions: int) -> list[bytes]:
     return [b"%d" % position for position in positions]
 
 
+def read_from(ahead: ReadAhead, position: int, count: int) -> list[bytes]:
+    """Records from a position on, by as many reads as it takes."""
+    found: list[bytes] = []
+    while len(found) < count:
+        read = ahead.read(position + len(found))
+        assert read.data
+        assert read.size == sum(map(len, read.data))
+        found += read.data
+    return found
+
+
 def test_the_next_records_are_read_before_they_are_asked_for() -> None:
     engine = Engine(3 * TOGETHER)
     ahead = ReadAhead(engine)
@@ -56,9 +83,32 @@ def test_the_next_records_are_read_before_they_are_asked_for() -> None:
     assert ahead.read(0).data == values(0, 1, 2, 3)
 
     assert engine.wait_for(7)
-    assert ahead.read(4).data == values(4, 5, 6, 7)
-    assert ahead.read(8).data == values(8, 9, 10, 11)
+    assert read_from(ahead, 4, 8) == values(4, 5, 6, 7, 8, 9, 10, 11)
     assert sorted(engine.reads[: 3 * TOGETHER]) == list(range(3 * TOGETHER)), "each is read once"
+    ahead.close()
+
+
+def test_no_more_records_are_read_ahead_than_the_bound_allows() -> None:
+    engine = Engine(4 * TOGETHER)
+    ahead = ReadAhead(engine)
+    ahead.read(0)
+
+    assert engine.wait_for(2 * TOGETHER - 1)
+    ahead.close()  # what is not begun by now would never be
+
+    assert max(engine.reads) == 2 * TOGETHER - 1
+
+
+def test_further_records_are_requested_while_one_has_no_answer() -> None:
+    engine = HangingEngine(hanging=13)
+    ahead = ReadAhead(engine)
+
+    assert read_from(ahead, 0, 13) == values(*range(13)), "returned without the one that has no answer yet"
+
+    assert engine.wait_for(16)
+    engine.answers.set()
+    assert read_from(ahead, 13, 7) == values(*range(13, 20))
+    assert sorted(engine.reads[:20]) == list(range(20)), "each is read once"
     ahead.close()
 
 
@@ -80,28 +130,25 @@ def test_a_record_that_was_missing_ahead_and_is_there_when_it_is_asked_for_is_re
     engine = Engine(TOGETHER)
     ahead = ReadAhead(engine)
     ahead.read(0)
-    ahead_of = ahead._next
-    assert ahead_of is not None
-    assert ahead_of[1].result(WAIT_S).data == [], "nothing was there"
+    assert engine.wait_for(4), "nothing was there"
     engine.create(4, (b"4",))
 
     assert ahead.read(4).data == values(4)
 
 
-def test_a_read_ahead_that_failed_raises_once_its_records_are_asked_for_and_they_are_read_again_then() -> None:
+def test_a_read_ahead_that_failed_raises_once_its_record_is_asked_for_and_it_is_read_again_then() -> None:
     engine = Engine(2 * TOGETHER)
     engine.away_at = 5
     ahead = ReadAhead(engine)
     ahead.read(0)
-    ahead_of = ahead._next
-    assert ahead_of is not None
-    assert isinstance(ahead_of[1].exception(WAIT_S), EngineAway)
+    assert engine.wait_for(5)
     engine.away_at = None
 
+    assert ahead.read(4).data == values(4)
     with pytest.raises(EngineAway):
-        ahead.read(4)
+        ahead.read(5)
 
-    assert ahead.read(4).data == values(4, 5, 6, 7)
+    assert ahead.read(5).data == values(5, 6, 7)
     ahead.close()
 
 
@@ -111,7 +158,7 @@ def test_records_that_were_read_ahead_are_dropped_where_another_position_is_aske
     ahead.read(0)
 
     assert ahead.read(2).data == values(2, 3, 4, 5)
-    assert ahead.read(6).data == values(6, 7, 8, 9)
+    assert read_from(ahead, 6, 6) == values(6, 7, 8, 9, 10, 11)
     ahead.close()
 
 
@@ -155,23 +202,33 @@ def test_records_are_read_by_several_requests_at_the_same_time_in_their_order(
     for position in range(count):
         engine.create(position, (b"%d" % position,))
 
-    found = ReadAhead(engine).read(0)
+    ahead = ReadAhead(engine)
 
-    assert (found.data, found.met_end) == (values(*range(count)), True)
-    assert found.size == sum(map(len, found.data))
+    assert read_from(ahead, 0, count) == values(*range(count))
+    assert ahead.read(count).met_end
 
 
 def test_large_records_are_read_ahead_by_as_few_requests_as_the_bound_of_bytes_allows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(read_ahead, "AHEAD_BYTES", 3)
-    engine = MemoryEngine()
-    for position in range(8):
-        engine.create(position, (b"ab",))
+    monkeypatch.setattr(read_ahead, "AHEAD_BYTES", 4)
+    monkeypatch.setattr(read_ahead, "AHEAD_RECORDS", 256)
+    engine = Engine(20)
+    engine.records = dict.fromkeys(range(20), b"ab")
     ahead = ReadAhead(engine)
 
-    found = [ahead.read(position) for position in (0, 2, 4)]
-
-    assert [each.size for each in found] == [4, 4, 4]
-    assert AHEAD_BYTES > 3
+    assert ahead.read(0).size == 4
+    assert engine.wait_for(3)
     ahead.close()
+
+    assert max(engine.reads) == 3, "two are returned, two are read ahead"
+
+
+def test_a_record_above_the_bound_of_bytes_is_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_ahead, "AHEAD_BYTES", 1)
+    engine = Engine(0)
+    engine.records = dict.fromkeys(range(4), b"ab")
+    ahead = ReadAhead(engine)
+
+    assert [ahead.read(position).data for position in range(4)] == [[b"ab"]] * 4
+    assert ahead.read(4).met_end

@@ -23,10 +23,13 @@ def test_a_read_that_returns_records_up_to_the_end_has_met_it() -> None:
 
         for number in range(AHEAD_RECORDS):
             owner.append(batch_of(number))
-        found = [bool(list(reader.read_some())) and reader.met_end for _ in range(2)]
+        met_end = []
+        while list(reader.read_some()):
+            met_end.append(reader.met_end)
 
-    assert found == [False, False], "then nothing is left to read"
-    assert reader.met_end
+    assert reader.place.position == len(engine.records)
+    assert not any(met_end[:-1])
+    assert reader.met_end, "nothing is left"
 
 
 def test_records_after_the_first_missing_position_are_not_taken_although_they_are_read() -> None:

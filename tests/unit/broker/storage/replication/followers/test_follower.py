@@ -69,7 +69,10 @@ class EndEngine(MemoryEngine):
 
     def read(self, position: int) -> bytes | None:
         """See ``Engine.read``."""
+        is_beyond = position > 0 and position - 1 not in self.records  # read at the same time as the end
         found = super().read(position)
+        if is_beyond:
+            return found
         before, self._end = self._end, -1 if found is not None else position
         if before == position == self._end:
             self.at_end()
