@@ -37,7 +37,6 @@ class ReadAhead:
 
     def __init__(self, engine: Engine) -> None:
         self._engine: Final = engine
-        self._calls = 0
         self._requests: _Requests | None = None
 
     def read(self, position: int) -> Records:
@@ -48,7 +47,6 @@ class ReadAhead:
         Raises ``EngineAway``, also where the engine answers again by now: the time without an answer is no silence of
         an owner.
         """
-        self._calls += 1
         if self._requests is not None and self._requests.next == position:
             found = self._take(self._requests)
             if found.data or found.met_end:
@@ -57,12 +55,12 @@ class ReadAhead:
         record = self._engine.read(position)
         if record is None:
             return Records([], 0, met_end=True)
-        self._requests = _Requests(self._engine, position, record, self._calls)
+        self._requests = _Requests(self._engine, position, record)
         return self._take(self._requests)
 
     def _take(self, requests: _Requests) -> Records:
         try:
-            found = requests.take(self._calls)
+            found = requests.take()
         except EngineAway:
             self.close()
             raise
@@ -77,15 +75,6 @@ class ReadAhead:
             self._requests = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """Request for one record."""
-
-    record: Future[bytes | None]
-    call: int
-    """Number of the call of ``ReadAhead.read`` during which, or after which, it began."""
-
-
 class _Requests:
     """Requests for consecutive positions, the first of which has a record.
 
@@ -93,15 +82,14 @@ class _Requests:
     record or a failure.
     """
 
-    def __init__(self, engine: Engine, position: int, record: bytes, call: int) -> None:
+    def __init__(self, engine: Engine, position: int, record: bytes) -> None:
         """Begin with a record that was read."""
         self._engine: Final = engine
         self._threads: Final = ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="forebay-reader")
         self._lock: Final = threading.Lock()
-        self._call = call
         first: Future[bytes | None] = Future()
         first.set_result(record)
-        self._waiting: Final = deque([_Request(first, call)])
+        self._waiting: Final = deque([first])
         """Requests whose record was not taken, in the order of their positions."""
         self.next = position
         """Position of the first of them."""
@@ -111,26 +99,26 @@ class _Requests:
         self._at_once = 2
         self._is_over = False
 
-    def take(self, call: int) -> Records:
+    def take(self) -> Records:
         """Return what is read already, one record at least unless there is none; see ``ReadAhead.read``.
 
         As long as less than ``READS_AT_ONCE`` may be in flight it waits for further ones, since the end is probably
-        near. None, and no end, means that the next position had no record before this call. ``call`` is its number.
+        near. None, and no end, means that the next position had no record before this call.
         """
         records: list[bytes] = []
         size = 0
         with self._lock:
-            self._call = call
+            begun_before = len(self._waiting)
             self._add()
         while size < AHEAD_BYTES and len(records) < AHEAD_RECORDS:
             request = self._waiting[0]
-            if records and self._at_once == READS_AT_ONCE and not request.record.done():
+            if records and self._at_once == READS_AT_ONCE and not request.done():
                 break
-            if records and request.record.exception() is not None:
+            if records and request.exception() is not None:
                 break
-            record = request.record.result()
+            record = request.result()
             if record is None:
-                return Records(records, size, met_end=request.call == call)
+                return Records(records, size, met_end=len(records) >= begun_before)
             records.append(record)
             size += len(record)
             with self._lock:
@@ -166,8 +154,7 @@ class _Requests:
         """Begin as many requests as there is room for, with the lock."""
         while not self._is_over and self._in_flight < self._at_once and self._has_room():
             self._in_flight += 1
-            future = self._threads.submit(self._read, self.next + len(self._waiting))
-            self._waiting.append(_Request(future, self._call))
+            self._waiting.append(self._threads.submit(self._read, self.next + len(self._waiting)))
 
     def _has_room(self) -> bool:
         if not self._waiting:

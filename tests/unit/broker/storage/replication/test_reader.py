@@ -40,10 +40,10 @@ def test_records_after_the_first_missing_position_are_not_taken_although_they_ar
     missing = engine.records.pop(10)
     reader = Reader(engine, ReaderPosition())
 
-    before = [position for position, _, _ in reader.read_some()]
+    before = [position for position, _, _ in reader.read()]
     met_end = reader.met_end
     engine.records[10] = missing
-    after = [position for position, _, _ in reader.read_some()]
+    after = [position for position, _, _ in reader.read()]
 
     assert (before, met_end) == (list(range(10)), True)
     assert after == list(range(10, 21))
